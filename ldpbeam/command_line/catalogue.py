@@ -196,6 +196,12 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
     ),
     "Look after this machine": (
         Command(
+            "tidy", "the files of a stream's old windows brought together",
+            "ldpbeam tidy out --older-than 30d",
+            "ldpbeam.pipelines.commands.tidy:tidy_command", "ldpbeam.pipelines.options.merged:tidy",
+            printing=("json", "quiet"),
+        ),
+        Command(
             "doctor", "what an engine needs, whether it is installed, and how to get it",
             "ldpbeam doctor --runner flink --flink-master localhost:8081",
             "ldpbeam.runners.doctor:doctor_command",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ldpbeam.answers.alarms import Before, series_of
+from ldpbeam.answers.alarms import DAY, Before, series_of
 from ldpbeam.answers.named_numbers import by_key
 from ldpbeam.answers.partial import with_partial
 from ldpbeam.answers.results import FolderKind, Results, RunResults
@@ -39,7 +39,8 @@ from ldpbeam.schemas.outputs.records import (
     PeriodEntry,
     RunRecord,
 )
-from ldpbeam.transforms.outputs.names import estimates_from
+from ldpbeam.times import rfc3339
+from ldpbeam.transforms.outputs.names import OF_A_DAY, estimates_from
 from ldpbeam.transforms.storage import exists, join, open_raw
 
 if TYPE_CHECKING:
@@ -211,23 +212,25 @@ def fit_of_panes(folder: str) -> Fit | None:
     return Fit(fits[0].false_alarms, tuple(test for fit in fits for test in fit.tests), tuple(untested))
 
 
-def read_estimates(path: str) -> Iterator[EstimateRecord]:
-    """The estimates in a file of JSON lines.
+def read_estimates(path: str, having: bytes = b"") -> Iterator[EstimateRecord]:
+    """The estimates in a file of JSON lines; of lines that have a text, if one is given.
 
     Raises:
         ValueError: if a line is no estimate; it names the line and the field.
     """
     with open_raw(path) as stream:
         for number, line in enumerate(stream.read().splitlines(), 1):
+            if having not in line:
+                continue
             try:
                 yield read_record(EstimateRecord, as_today(line))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
 
 
-def _estimates(path: str) -> Iterator[EstimateRecord]:
+def _estimates(path: str, having: bytes = b"") -> Iterator[EstimateRecord]:
     with naming(path):
-        yield from read_estimates(path)
+        yield from read_estimates(path, having)
 
 
 def earlier_in(output: str, study: str) -> Before:
@@ -247,9 +250,17 @@ def earlier_among(output: str, study: str, names_of: Callable[[str], Iterable[st
 
     @cache
     def written(attribute: str, start: int) -> dict[tuple[object, ...], EstimateRecord]:
-        names = names_of(estimates_from(study, attribute, start))
-        records = by_key(record for name in names for record in _estimates(join(folder, name)))
-        return {series_of(record): record for record in records.values()}
+        # A window has a file, or is in that of its day.
+        day = names_of(estimates_from(study, attribute, start // DAY * DAY))
+        names = [
+            *names_of(estimates_from(study, attribute, start)),
+            *(name for name in day if OF_A_DAY in name),
+        ]
+        time = rfc3339(start).encode()
+        records = by_key(
+            record for name in dict.fromkeys(names) for record in _estimates(join(folder, name), time)
+        )
+        return {series_of(own): own for own in records.values() if own.window and own.window[0] == start}
 
     return lambda record, start: written(record.attribute, start).get(series_of(record))
 

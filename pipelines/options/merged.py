@@ -32,6 +32,19 @@ def ledger(parser: Parser) -> None:
     add_unnamed_options(group)
 
 
+def tidy(parser: Parser) -> None:
+    """Add the options of ``ldpbeam tidy``."""
+    group = parser.add_argument_group(
+        "what is brought together",
+        "The files of windows of a stream, those of a UTC day into one: statistics, estimates, tables and "
+        "tests of fit. No number changes. The stream must not be running.",
+    )
+    group.add_argument("folder", metavar="OUT", help="the output folder of stream")
+    group.add_argument(
+        "--older-than", required=True, metavar="DURATION", help="only days that ended so long ago, as 30d"
+    )
+
+
 def rollup(parser: Parser) -> None:
     """Add the options of ``ldpbeam rollup``."""
     data = parser.add_argument_group("what is merged, and where to")

@@ -42,7 +42,7 @@ def write_window_estimates(
     for kind in SCHEMAS:
         make_folder(join(output, TABLES, kind))
     paths = {kind: join(output, TABLES, kind, table) for kind in SCHEMAS}
-    _write_tables(paths, estimates)
+    write_tables(paths, estimates)
 
 
 def write_run_tables(output: str, estimates: Sequence[EstimateRecord]) -> None:
@@ -53,10 +53,11 @@ def write_run_tables(output: str, estimates: Sequence[EstimateRecord]) -> None:
         estimates: the estimates, in the order of the rows.
     """
     paths = {kind: join(output, f"{kind}.parquet") for kind in SCHEMAS}
-    _write_tables(paths, estimates)
+    write_tables(paths, estimates)
 
 
-def _write_tables(paths: Mapping[str, str], estimates: Sequence[EstimateRecord]) -> None:
+def write_tables(paths: Mapping[str, str], estimates: Sequence[EstimateRecord]) -> None:
+    """Write the tables of estimates to files, by the kind of table."""
     for kind, path in paths.items():
         with replacing(path) as stream:
             write_table(stream, SCHEMAS[kind], estimates)

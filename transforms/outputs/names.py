@@ -20,6 +20,10 @@ ESTIMATES = "estimates"
 TABLES = "tables"
 
 
+#: What the names of files that hold windows of a whole day have before their ending.
+OF_A_DAY = ".few"
+
+
 def window_name(study: str, attribute: str, window: Bounds | None) -> str:
     """The name of the files of an attribute and window, without an ending; a window of None is ``all``."""
     return f"{study}-{attribute}-{span_name(*window) if window else 'all'}"
@@ -35,7 +39,7 @@ def shared_name(study: str, attribute: str, span: Bounds) -> str:
 
     No two files of a run have the same span, since no window is in two of them.
     """
-    return snapshot_name(study, attribute, span).replace(".avro", ".few.avro")
+    return snapshot_name(study, attribute, span).replace(".avro", f"{OF_A_DAY}.avro")
 
 
 def estimates_name(study: str, attribute: str, window: Bounds | None, run: str = "") -> str:

@@ -43,6 +43,14 @@ def write_window(
     return path
 
 
+def write_together(study: Study, path: str, snapshots: Sequence[Snapshot]) -> None:
+    """Write snapshots of an attribute and run to a file; one that is there twice is written once."""
+    first = snapshots[0]
+    records = dict.fromkeys(encoded(study, first.run, snapshots))
+    joined = any(snapshot.joined for snapshot in snapshots)
+    _write(study, path, first.attribute, records, len(records), joined=joined, durable=True)
+
+
 def snapshot_file(study: Study, run: str, snapshots: Sequence[Snapshot]) -> bytes:
     """The file of the snapshots of one attribute and window."""
     file = io.BytesIO()
