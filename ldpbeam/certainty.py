@@ -41,6 +41,24 @@ class Ends:
 
 
 @dataclass(frozen=True)
+class BlurredShares:
+    """About the shares of people up to some values, from the reports of one mechanism.
+
+    What each is expected to be depends on the mechanism and on people's values alone, so that it tells two
+    distributions apart whatever they are.
+
+    Attributes:
+        at: the values, ascending, in the unit of the number.
+        shares: the blurred share of people up to each.
+        errors: the standard error of each.
+    """
+
+    at: Sequence[float]
+    shares: Sequence[float]
+    errors: Sequence[float]
+
+
+@dataclass(frozen=True)
 class Intervals:
     """The intervals of the numbers of one estimate.
 
@@ -58,6 +76,7 @@ class Intervals:
             of ``if_smooth`` and ``any_look`` are.
         flags: why the intervals of a condition may hold the truth less often than their level. What is said
             of certain ones is true of all.
+        blurred: the blurred shares of a number, by mechanism.
     """
 
     level: float
@@ -67,6 +86,7 @@ class Intervals:
     narrowest: int | None = None
     methods: dict[str, str] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
+    blurred: dict[str, BlurredShares] = field(default_factory=dict)
 
     def of(self, part: str, condition: str = CERTAIN) -> Floats | None:
         """The ends of some numbers, shape (numbers, 2); None if they have none under the condition.

@@ -24,12 +24,14 @@ import numpy as np
 from ldpbeam.answers.named_numbers import Numbers, by_key, normal_quantile, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, as_text
 from ldpbeam.intervals.any_look import widening
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 
 #: At most this share of pairs with the same values has a difference beyond the error in any one family.
 FALSE_ALARMS = 0.05
+#: Shares that tell distributions apart, whatever they are: only differences of them say anything.
+BLURRED = "shares up to about a value"
 #: The verdicts on a number that differs, and on others.
 SIGNS = ("higher", "lower")
 NOT_CERTAIN, NO_ERROR = "not certain", "no error is known"
@@ -154,7 +156,7 @@ def comparison(
         only_first |= dict.fromkeys(ours[key].key for key in numbers if key not in other_numbers)
         only_second |= dict.fromkeys(theirs[key].key for key in other_numbers if key not in numbers)
         for key in numbers.keys() & other_numbers.keys():
-            if numbers[key].keys() != other_numbers[key].keys():
+            if _alike(numbers[key]) != _alike(other_numbers[key]):
                 unlike[ours[key].key] = None
         pairs += [
             _pair(ours[key], theirs[key], part, other_numbers[key][names], dependent)
@@ -245,8 +247,28 @@ def verdict_on(low: float, high: float, *, certain: bool = True) -> str:
 
 def _parts(records: Mapping[_Key, EstimateRecord]) -> dict[_Key, dict[tuple[str, ...], Numbers]]:
     """The numbers of each estimate that has any, part by part, by the names of a part's numbers."""
-    parts = {key: {tuple(p.names): p for p in numbers_of(record)} for key, record in records.items()}
+    parts = {
+        key: {tuple(part.names): part for part in (*numbers_of(record), *_blurred(record))}
+        for key, record in records.items()
+    }
     return {key: of_key for key, of_key in parts.items() if of_key}
+
+
+def _blurred(record: EstimateRecord) -> Iterator[Numbers]:
+    """The blurred shares of each mechanism, with names that have the mechanism: others blur otherwise."""
+    if (given := record.intervals) is None:
+        return
+    for mechanism, own in given.blurred.items():
+        names = [f"share up to about {as_text(at)} ({mechanism})" for at in own.at]
+        shares, errors = np.array(own.shares), np.array(own.errors)
+        reach = normal_quantile(0.5 + given.level / 2) * errors
+        ends = {CERTAIN: np.column_stack((shares - reach, shares + reach))}
+        yield Numbers(BLURRED, given.level, names, shares, ends, errors, given.flags, summed=True)
+
+
+def _alike(parts: Mapping[tuple[str, ...], Numbers]) -> set[tuple[str, ...]]:
+    """The names that both sides of an estimate must have."""
+    return {names for names, part in parts.items() if part.family != BLURRED}
 
 
 def _certain_ones_meet(one: Numbers, two: Numbers) -> list[bool]:

@@ -23,6 +23,7 @@ from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import UNBIASED_SUMS, WantedIntervals
+from ldpbeam.intervals.blurred import blurred_shares
 from ldpbeam.intervals.flags import UNEXPLAINED
 from ldpbeam.intervals.if_smooth import if_smooth
 from ldpbeam.intervals.means import has_sums, mean_interval
@@ -230,7 +231,8 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     held = of_sums.ends | by_condition(if_smooth=smooth)
     held["certain"] = sums | certain.ends.get("certain", {})
     flags = of_sums.flags or ({"if_smooth": people.flag} if people.flag else {})
-    return replace(of_sums, ends=held, at=at.tolist(), methods=methods, flags=flags)
+    blurred = blurred_shares(question)
+    return replace(of_sums, ends=held, at=at.tolist(), blurred=blurred, methods=methods, flags=flags)
 
 
 def _quantiles(people: People, wanted: WantedIntervals, domain: Numeric, certain: Floats | None) -> Floats:

@@ -211,15 +211,7 @@ def split(
         places: on [0, 1], shape (n,).
         expected: whether the counts are expected ones, of which each part is expected, too, and not drawn.
     """
-    usable = [
-        index
-        for index in question.versions
-        if question.reports_of(index) >= FEWEST and _says(question, index)
-    ]
-    # Reports of one mechanism are counted together; the first channel of each stands for all.
-    alike = [[other for other in usable if _same(question, index, other)] for index in usable]
-    kinds = [group for index, group in zip(usable, alike, strict=True) if group[0] == index]
-    kinds = sorted(kinds, key=lambda group: _variance(question, group))[:MECHANISMS]
+    kinds = mechanisms_of(question)
     if not kinds:
         return None
     buckets = question.attribute.buckets
@@ -227,7 +219,7 @@ def split(
     most = CELLS if reports > FEW else CELLS // 2
     if _variance(question, kinds[0]) < SMALL_VARIANCE:
         most = 2 * CELLS
-    cells = _coarse(buckets, max(most // len(kinds), CELLS // 2))
+    cells = coarse(buckets, max(most // len(kinds), CELLS // 2))
     mechanisms = [question.mechanism(group[0]) for group in kinds]
     rounding = max(_rounding(question, index) for group in kinds for index in group)
     count = cast(Numeric, question.attribute.domain).count
@@ -245,7 +237,7 @@ def split(
         points = np.unique(as_points(points))
         values = points if linear else np.append(points, 0.5 * (points[1:] + points[:-1]))
     channels = [_together(mechanism.at(values, cells), every) for mechanism in mechanisms]
-    counts = [_together(sum(_merged(question, index, cells) for index in group), every) for group in kinds]
+    counts = [_together(sum(merged(question, index, cells) for index in group), every) for group in kinds]
     pilot = PILOT if reports > EVENLY else 0.0
     # A thinned multinomial: the two parts are independent.
     rng = np.random.default_rng(zlib.crc32(np.concatenate(counts).tobytes()))
@@ -269,6 +261,21 @@ def split(
         rounding,
         at_points,
     )
+
+
+def mechanisms_of(question: Question) -> list[list[int]]:
+    """The channels of each mechanism with enough reports that says what it does, those that tell most first.
+
+    Reports of one mechanism are counted together; the first channel of each stands for all.
+    """
+    usable = [
+        index
+        for index in question.versions
+        if question.reports_of(index) >= FEWEST and _says(question, index)
+    ]
+    alike = [[other for other in usable if _same(question, index, other)] for index in usable]
+    kinds = [group for index, group in zip(usable, alike, strict=True) if group[0] == index]
+    return sorted(kinds, key=lambda group: _variance(question, group))[:MECHANISMS]
 
 
 def _same(question: Question, index: int, other: int) -> bool:
@@ -299,19 +306,19 @@ def _says(question: Question, index: int) -> bool:
     return isinstance(mechanism, NumericMechanism) and mechanism.at(np.zeros(1), 2) is not None
 
 
-def _coarse(cells: int, most: int) -> int:
+def coarse(cells: int, most: int) -> int:
     """The greatest divisor of a number of cells up to ``most``, or the number itself if that is too small."""
     divisor = greatest_divisor(cells, most)
     return divisor if 2 * divisor >= most or cells <= most else cells
 
 
-def _merged(question: Question, index: int, cells: int) -> Integers:
+def merged(question: Question, index: int, cells: int) -> Integers:
     """The reports of a channel in fewer cells, each of which has whole ones of the histogram."""
     mechanism, histogram = question.mechanism(index), question.statistic.histograms[index]
     places = mechanism.bucketise(mechanism.representatives(question.attribute.buckets), cells)
-    merged = np.zeros(mechanism.cells(cells), dtype=np.int64)
-    np.add.at(merged, places, histogram)
-    return merged
+    counts = np.zeros(mechanism.cells(cells), dtype=np.int64)
+    np.add.at(counts, places, histogram)
+    return counts
 
 
 def _suggested(channel: Floats, counts: Integers) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.answers.between import PairComparison, between_groups, between_windows
-from ldpbeam.answers.difference import FALSE_ALARMS, NO_ERROR, Comparison, Difference, compared
+from ldpbeam.answers.difference import BLURRED, FALSE_ALARMS, NO_ERROR, Comparison, Difference, compared
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.results import Results
 from ldpbeam.domains import digits_of
@@ -108,13 +108,13 @@ def _sides(options: argparse.Namespace) -> Sequence[str]:
 def _print(
     comparison: Comparison, sides: Sequence[str], between: PairComparison | None, names: Mapping[Bounds, str]
 ) -> None:
-    """Print every mean, and what else is beyond its error; of one folder all but value buckets."""
+    """Print every mean, and what else is beyond its error; of one folder all but many shares."""
     rows = [
         difference
         for difference in comparison.differences
         if difference.beyond_if_smooth
         or difference.family == "means"
-        or (between is not None and difference.family != "value buckets")
+        or (between is not None and difference.family not in ("value buckets", BLURRED))
     ]
     families = list(comparison.z)
     rows.sort(key=lambda difference: families.index(difference.family))

@@ -86,7 +86,8 @@ def _plain(intervals: Intervals | None) -> dict[str, Any] | None:
         condition: {part: {"low": list(own.low), "high": list(own.high)} for part, own in parts.items()}
         for condition, parts in intervals.ends.items()
     }
-    fields = {**vars(intervals), "ends": ends, "at": list(intervals.at)}
+    blurred = {mechanism: vars(own) for mechanism, own in intervals.blurred.items()}
+    fields = {**vars(intervals), "ends": ends, "at": list(intervals.at), "blurred": blurred or None}
     return {name: value for name, value in fields.items() if value not in (None, [])}
 
 
