@@ -40,7 +40,7 @@ EACH = "each value"
 #: The standard deviations of the log heights of all values, if each has its own.
 OF_VALUES = (0.1, 0.3, 1.0)
 #: With more blocks, these have no heights of their own.
-MOST_VALUES = 256
+MOST_VALUES = 512
 #: Combs that move fewer people are not spoken of.
 MOVED = 0.02
 #: The deviations of the smooth part that are tried with a comb that is found.

@@ -193,7 +193,8 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
         (low, _), (_, high) = ends(np.column_stack((shares @ edges[:-1], shares @ edges[1:])), level)[0]
         model[0] = low, high
     of_mean, of_variance = if_smooth(model, middle)
-    buckets = np.clip(if_smooth(*share_ends(people.buckets, level, wanted.simultaneous)), 0.0, 1.0)
+    of_shares = share_ends(people.buckets, level, wanted.simultaneous)
+    buckets = np.clip(if_smooth(*of_shares, certain.of("distribution")), 0.0, 1.0)
     if people.at_ends is not None:
         # An atom that the reports do not show is unlikely, and not impossible.
         most = share_ends(people.at_ends, level, wanted.simultaneous)[0][:, 1]

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldpbeam import metrics
+from ldpbeam.attributes import Attribute
 from ldpbeam.certainty import Intervals, by_condition
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.question import Question
@@ -23,6 +24,7 @@ from ldpbeam.intervals.split_reports import POINTS, SplitReports, as_points, spl
 PARTS = ("quantiles", "ranges", "cdf")
 #: How the intervals are computed, in words, and why there are none.
 STRICT = "bounds that hold together, whatever people's values are"
+OF_SPANS = "; each is bounded by the share of {count} buckets beside each other: reports say little of one"
 JOINED = "none: the windows of each user are joined"
 REMEMBERED = "none: several windows have the same noise of clients that remember it"
 TOO_FEW = "none: no service has enough reports of a mechanism that says what it does with single values"
@@ -30,12 +32,14 @@ TOO_FEW = "none: no service has enough reports of a mechanism that says what it 
 ROUNDING = 1e-4
 #: The distribution function is bounded at so many places of the domain, from its low end on.
 PLACES = 32
+#: So many single values of a domain with a step are bounded, or as many spans of buckets.
+SPANS = 64
 #: Shares are rounded outward to this.
 DIGITS = 1000.0
 
 
 def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: bool = False) -> Intervals:
-    """The certain intervals of quantiles, ranges and the distribution function; none if reports allow none.
+    """The certain intervals of quantiles, ranges, the distribution function, and values with a step, if any.
 
     Args:
         question: what the reports are of.
@@ -50,9 +54,10 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
     if question.repeats > 1:
         # Reports of one client would be in both parts.
         return _none(wanted, REMEMBERED)
+    together, spans = (1, np.zeros((0, 2))) if expected else _spans(question.attribute)
     many = len(wanted.quantiles) + len(ranges) + (domain.scale is not None)
-    named, of_cdf = _deviations(wanted.level, many, len(places))
-    points = np.concatenate((places, ranges.ravel(), _of_scale(domain)))
+    named, others = _deviations(wanted.level, many, len(places) + len(spans))
+    points = np.concatenate((places, ranges.ravel(), _of_scale(domain), spans.ravel()))
     reports = split(question, named, points, expected=expected)
     if reports is None:
         return _none(wanted, TOO_FEW)
@@ -65,13 +70,20 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
         of_quantiles = domain.values[whole.astype(int)]
     else:
         of_quantiles = domain.from_unit(quantiles)
-    parts = {"quantiles": of_quantiles, "ranges": _outward(of_ranges), "cdf": _outward(cdf.within(of_cdf))}
+    parts = {"quantiles": of_quantiles, "ranges": _outward(of_ranges), "cdf": _outward(cdf.within(others))}
     if domain.scale is not None and not reports.rounding:
         # Sums of reports bound other means.
         of_mean = reports.mean(lambda x: (domain.from_unit(x) - domain.low) / domain.width)
         parts["mean"] = domain.at(of_mean.within(named))
+    if len(spans):
+        of_spans = _outward(reports.shares(*spans.T).within(others))
+        buckets = np.repeat(of_spans, together, axis=0)[: question.attribute.value_buckets]
+        # Of a span, anybody may have any of its values.
+        parts["distribution"] = buckets if together == 1 else buckets * [0.0, 1.0]
     held = {name: columns for name, columns in parts.items() if len(columns)}
     methods = dict.fromkeys((*PARTS, *held), STRICT)
+    if together > 1:
+        methods["distribution"] += OF_SPANS.format(count=together)
     return Intervals(wanted.level, ends=by_condition(certain=held), at=at.tolist(), methods=methods)
 
 
@@ -86,11 +98,22 @@ def _of_scale(domain: Numeric) -> Floats:
     return np.linspace(0.0, 1.0, 0 if domain.scale is None else POINTS)
 
 
+def _spans(attribute: Attribute) -> tuple[int, Floats]:
+    """(how many value buckets are in a span, the first and the last value of each on [0, 1])."""
+    domain, buckets = cast(Numeric, attribute.domain), attribute.value_buckets
+    if not domain.count:
+        return 1, np.zeros((0, 2))
+    together, values = -(-buckets // SPANS), domain.count // buckets
+    first = np.arange(0, buckets, together)
+    last = np.minimum(first + together, buckets) * values - 1
+    return together, np.column_stack((first * values, last)) / (domain.count - 1)
+
+
 def _deviations(level: float, named: int, places: int) -> tuple[float, float]:
-    """The standard deviations of noise that ends allow for: of named numbers, of the distribution function.
+    """The standard deviations of noise that ends allow for: of named numbers, and of others.
 
     All intervals of an estimate hold together at the level: by Bonferroni, named numbers miss in at most half
-    of the samples that it leaves, and the distribution function in the other half.
+    of the samples that it leaves, and the distribution function and single values in the other half.
     """
     half = 0.25 * (1.0 - level)
     return float(-ndtri(half / max(named, 1))), float(-ndtri(half / places))
