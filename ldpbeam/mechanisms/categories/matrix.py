@@ -97,9 +97,9 @@ class Matrix(WholeReports, CategoricalMechanism):
 
     @property
     def frequency_variance(self) -> float:
-        """The greatest variance of a category that nobody has, where the others have even shares."""
+        """The mean over categories of the variance of one that nobody has, if the others have even shares."""
         others = (1.0 - np.eye(self.size)) / (self.size - 1.0)
-        return float((self._inverse**2 * (self.probabilities @ others).T).sum(axis=1).max())
+        return float((self._inverse**2 * (self.probabilities @ others).T).sum(axis=1).mean())
 
     def share_variances(self, shares: Floats, histogram: Integers) -> Floats:
         """Those of the reports, and that of a share of the unrelated question which a survey found."""
