@@ -56,6 +56,10 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
         {"reports": ("SW",), "n": ("50000",), "result": ("low", "flagged, low"), "epsilon": ("2",)},
     ),
     "coverage_strict": (("reports", "people", "n", "number", "held"), {"result": ("unclear", "low")}),
+    "if_smooth": (
+        ("people", "number", "held", "held by the worst", "width"),
+        {"number": ("quantiles", "ranges"), "interval": ("if smooth",)},
+    ),
     "steps": (
         ("cell", "shares flagged", "ranges", "worst range", "quantiles", "shares", "heaped values"),
         {
