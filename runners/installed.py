@@ -27,9 +27,15 @@ class Check(NamedTuple):
     needed: bool = True
 
 
+#: The extras of whoever works on ldpbeam.
+FOR_DEVELOPERS = ("docs", "test")
+
+
 def of_package() -> Iterator[Check]:
-    """What ldpbeam requires, and what each of its extras does, as its metadata says."""
+    """What ldpbeam requires, and what each of its extras for users does, as its metadata says."""
     for extra in ("", *(metadata.metadata("ldpbeam").get_all("Provides-Extra") or ())):
+        if extra in FOR_DEVELOPERS:
+            continue
         name = f"ldpbeam[{extra}]" if extra else "ldpbeam"
         versions = list(_requirements("ldpbeam", extra))
         lacking = [

@@ -79,7 +79,8 @@ def _shortened(names: Sequence[str], rows: list[dict[str, str]]) -> list[dict[st
 
 def summary_text(estimates: Sequence[EstimateRecord], counts: Mapping[str, Any]) -> str:
     """What a run prints: the table of estimates, the accounting, and the reasons of dead letters."""
-    console = Console(width=10_000, file=io.StringIO(), color_system=None)
+    # In a notebook, a console would show an empty output.
+    console = Console(width=10_000, file=io.StringIO(), color_system=None, force_jupyter=False)
     with console.capture() as captured:
         if estimates:
             names, rows = estimate_rows(estimates)

@@ -116,7 +116,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
         ),
         Command(
             "evaluate", "how accurate estimators are, by epsilon and number of people",
-            "ldpbeam evaluate --study study.yaml --epsilon 0.5 1 2 --users 10000 --output evaluated",
+            "ldpbeam evaluate --study study.yaml --epsilons 0.5 1 2 --users 10000 --output evaluated",
             "ldpbeam.planning.evaluate:evaluate_command",
             "ldpbeam.planning.planning_options:evaluate", printing=_ALL,
         ),

@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from ldpbeam.charts.figures import COLOURS, theme
 from ldpbeam.clients.values import scaled_values
+from ldpbeam.library.needed import needed
 from ldpbeam.study import Study
 from ldpbeam.trials.evaluation import attribute_in, computed, evaluation, summarised
 
 if TYPE_CHECKING:
     import altair
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,15 @@ class Evaluated:
     def to_arrow(self) -> pa.Table:
         """The rows as a table."""
         return pa.Table.from_pylist([dict(row) for row in self.rows])
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """:meth:`to_arrow` as a pandas data frame.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        needed("pandas")
+        return self.to_arrow().to_pandas()
 
     def plot(self) -> altair.VConcatChart:
         """A chart of each kind of error; needs the extra ``[report]``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ldpbeam.answers.tables import MOST_ROWS, accounting_line, estimate_rows
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.words import counted
 
 #: Columns of text; numbers stand at the right.
 _TEXTS = ("attribute", "window", "group", "estimate", "estimator", "most frequent", "notes")
@@ -17,7 +18,7 @@ def as_html(study: str, estimates: Sequence[EstimateRecord], counts: Mapping[str
     """A table of the estimates, the accounting, and the reasons of dead letters."""
     names, rows = estimate_rows(estimates)
     shown = rows if len(rows) <= MOST_ROWS else rows[:MOST_ROWS]
-    parts = [f"<p><b>{escape(study)}</b>: {len(rows):,} estimates</p>"]
+    parts = [f"<p><b>{escape(study)}</b>: {counted(len(rows), 'estimate')}</p>"]
     if rows:
         head = "".join(f'<th scope="col" style="{_side(name)}">{escape(name)}</th>' for name in names)
         body = "".join(

@@ -44,7 +44,7 @@ def evaluate_command(options: argparse.Namespace) -> int:
         name,
         populations=options.population,
         values=people,
-        epsilons=options.epsilon,
+        epsilons=options.epsilons,
         users=options.users,
         seeds=range(options.seed, options.seed + options.trials),
         mechanisms=_names(options.mechanisms),

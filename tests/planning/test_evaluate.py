@@ -33,7 +33,8 @@ attributes:
 
 
 SMALL = (
-    "--population", "skewed", "--epsilon", "1", "4", "--users", "300", "600", "--trials", "2", "--no-figures",
+    "--population", "skewed", "--epsilons", "1", "4", "--users", "300", "600", "--trials", "2",
+    "--no-figures",
 )  # fmt: skip
 
 
@@ -116,7 +117,7 @@ def test_people_may_come_from_a_file_and_other_people_are_computed_again(
     for count, value in enumerate((20, 70), 1):
         (folder / "people.csv").write_text("m\n" + f"{value}\n" * 50)
         ran = evaluated(
-            command, folder, "--data", folder / "people.csv", "--value-column", "m", "--epsilon", "10", "10",
+            command, folder, "--data", folder / "people.csv", "--value-column", "m", "--epsilons", "10", "10",
             "--users", "4000", "4000", "--trials", "1", "--no-figures", "--estimators", "em",
         )  # fmt: skip
         # A number that is given twice counts once.
@@ -172,14 +173,14 @@ def test_the_library_gives_the_rows_of_the_command(small: Path) -> None:
     found = ldp.evaluate(study, populations=["skewed"], epsilons=[1, 4], users=[300, 600], trials=2)
     wanted = table(small)
     assert [{k: "" if v is None else str(v) for k, v in row.items()} for row in found.rows] == wanted
-    assert found.to_arrow().num_rows == len(wanted)
+    assert found.to_arrow().num_rows == len(found.to_pandas()) == len(wanted)
     of_values = ldp.evaluate(study, values=[20.0, 30.0], users=[300], trials=1)
     assert {(row["population"], row["standard_error"]) for row in of_values.rows} == {("data", None)}
 
 
 def test_mechanisms_are_tried_beside_estimators(folder: Path, command: Callable[..., Any]) -> None:
     ran = evaluated(
-        command, folder, "--population", "skewed", "--epsilon", "1", "4", "--users", "4000", "--trials", "3",
+        command, folder, "--population", "skewed", "--epsilons", "1", "4", "--users", "4000", "--trials", "3",
         "--mechanisms", "piecewise,stochastic_rounding", "--estimators", "ivw", "ua", "--no-figures",
     )  # fmt: skip
     assert (ran.code, ran.err) == (0, "")

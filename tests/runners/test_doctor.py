@@ -145,6 +145,8 @@ def test_what_is_missing_or_too_old_is_named_with_the_line_that_installs_it(
     ran = command("doctor")
     assert ran.code == code
     assert all(line in ran.out for line in lines), ran.out
+    # What those need who work on ldpbeam is nothing to its users.
+    assert "ldpbeam[test]" not in ran.out and "ldpbeam[docs]" not in ran.out
 
 
 def test_an_account_without_a_name_gets_one_as_a_container_has_none(
