@@ -53,8 +53,3 @@ def _beside(likelihood: Likelihood, fit: Fit, ends: tuple[int, ...]) -> Fit:
     curves = prior.curves(likelihood.sizes)
     mode = mode_of(likelihood, curves, np.append(np.zeros(len(ends)), fit.mode.coefficients))
     return Fit(prior, curves, mode, CHANCES[len(ends)] * fit.chance)
-
-
-def weight_of(fits: Sequence[Fit], end: int) -> float:
-    """The weight of the fits that have an atom at an end, LOW or HIGH."""
-    return sum(fit.weight for fit in fits if end in fit.prior.spikes)

@@ -41,8 +41,6 @@ EACH = "each value"
 OF_VALUES = (0.1, 0.3, 1.0)
 #: With more blocks, these have no heights of their own.
 MOST_VALUES = 512
-#: Combs that move fewer people are not spoken of.
-MOVED = 0.02
 #: The deviations of the smooth part that are tried with a comb that is found.
 DEVIATIONS = (1.0, 8.0, 64.0)
 
@@ -167,19 +165,3 @@ def open_combs(fits: Sequence[Fit]) -> list[list[Fit]]:
 def _combs_of(fit: Fit) -> tuple[str, ...]:
     """The names of the combs of a density."""
     return tuple(own.name for own in fit.prior.heaps if own.name != EACH)
-
-
-def likeliest_comb(fits: Sequence[Fit]) -> tuple[str, float]:
-    """The name of the likeliest comb, and the weight of all densities with heaps.
-
-    They are "" and 0 if no comb moves MOVED of the people, or more, to other values.
-    """
-    combed = [fit for fit in fits if any(own.name != EACH for own in fit.prior.heaps)]
-    others = [fit for fit in fits if not fit.prior.heaps]
-    if not combed or not others:
-        return "", 0.0
-    likeliest, other = (max(own, key=lambda fit: fit.weight) for own in (combed, others))
-    if 0.5 * np.abs(likeliest.mode.shares - other.mode.shares).sum() < MOVED:
-        return "", 0.0
-    name = next(own.name for own in likeliest.prior.heaps if own.name != EACH)
-    return name, sum(fit.weight for fit in fits if fit.prior.heaps)

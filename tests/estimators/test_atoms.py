@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from support.asked import question_of
 
 from ldpbeam import Attribute, Numeric, ServiceVersion
-from ldpbeam.density.atoms import HIGH, LOW, weight_of
+from ldpbeam.density.atoms import HIGH, LOW
+from ldpbeam.density.averaging import Fit
 from ldpbeam.estimators.auto import numbers
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.numbers import of_distribution
 from ldpbeam.mechanisms import build_mechanism
 
 UNIT = Numeric(0.0, 1.0)
+
+
+def weight_of(fits: Sequence[Fit], end: int) -> float:
+    return sum(fit.weight for fit in fits if end in fit.prior.spikes)
 
 
 def attribute_of(*names: str, epsilon: float, together: bool = False) -> Attribute:
