@@ -1,6 +1,6 @@
 """Pictures of ``ldpbeam report`` for the documentation, from simulated people.
 
-    python -m benchmarks.screenshots [--only diamonds windows keys groups stream]
+    python -m benchmarks.screenshots [--only commute diamonds windows keys groups stream]
 
 It simulates, estimates, makes the pages, opens them in Debian's chromium-headless-shell and writes
 ``docs/images/report-*.png``. ``stream`` runs examples/stream/demo.py, which takes a minute.
@@ -32,6 +32,14 @@ CHROMIUM = "/usr/bin/chromium-headless-shell"
 START = 1_795_132_800_000  # 2026-11-20T00:00:00Z
 HOUR = 3_600_000
 
+#: As in README.md.
+COMMUTE = """\
+study: commute
+attributes:
+  minutes:
+    domain: {numeric: [0, 180]}
+    services: {maps: {mechanism: square_wave, epsilon: 1.0}}
+"""
 WINDOWS = """\
 study: commute
 attributes:
@@ -95,6 +103,16 @@ def run(*arguments: object) -> None:
     """Run a command of ldpbeam, which must end well."""
     if ldpbeam([str(argument) for argument in arguments]):
         raise SystemExit(f"ldpbeam {arguments[0]} failed")
+
+
+def commute(folder: Path) -> Path:
+    """Minutes of the people of README.md."""
+    minutes = (180 * np.random.default_rng(7).beta(2, 5, 20_000)).round(1)
+    people = folder / "people.csv"
+    pyarrow.csv.write_csv(pa.table({"minutes": minutes}), people)
+    columns = {"values": minutes, "user_ids": [f"u{place}" for place in range(len(minutes))]}
+    truth = ["--truth", str(people), "--value-column", "minutes"]
+    return estimated(folder / "run", COMMUTE, truth, minutes=columns)
 
 
 def diamonds(folder: Path) -> Path:
@@ -193,6 +211,7 @@ def stream(folder: Path) -> Path:
 
 #: How pages are made, and pictures: a name, the width of the window, the theme, the figure (None: the top).
 PICTURES: dict[str, tuple[Callable[[Path], Path], list[tuple[str, int, str, str | None]]]] = {
+    "commute": (commute, [("commute", 1180, "light", "Distribution")]),
     "diamonds": (
         diamonds,
         [

@@ -6,7 +6,6 @@ import functools
 import json
 import math
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import xxhash
 from support.given_draws import Given, mechanism_of, sent
 
 from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
-from ldpbeam.command_line.main import main
 from ldpbeam.domains import Domain, KeyValues
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms import LocalHashing, Mechanism
@@ -298,26 +296,3 @@ def test_the_study_of_the_page_on_studies_is_the_examples_and_it_runs() -> None:
 )
 def test_every_example_is_a_study(path: Path) -> None:
     read_study(path)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not DIAMONDS.exists(), reason="needs the table of diamonds, which is not in the project")
-def test_the_readmes_numbers_come_from_the_readmes_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (head,) = re.findall(r"```\n(\$ ldpbeam perturb.*?)\n```", text, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (tmp_path / "diamonds.csv").symlink_to(DIAMONDS)
-    for command in head.replace("\\\n", " ").removeprefix("$ ").split("\n$ "):
-        assert main(shlex.split(command)[1:]) == 0
-    printed = capsys.readouterr().out
-    rows = [re.split(r"  +", line.strip()) for line in printed.splitlines()]
-    section = text.partition("## What it looks like")[2].partition("\n## ")[0]
-    names, _, *shown = [line.split("|") for line in re.findall(r"^\|(.+)\|$", section, re.MULTILINE)]
-    assert len(shown) > 4
-    for row in [names, *shown]:
-        cells = [cell.strip() for cell in row if cell.strip()]
-        # The cells of a printed line, in its order, and perhaps not all of them.
-        assert any(all(cell in left for cell in cells) for left in map(iter, rows)), cells

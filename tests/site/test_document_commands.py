@@ -48,7 +48,7 @@ PYTHON_NOT_RUN = {
     "docs/tables.md": "tests/pipelines/test_table_examples.py runs it",
 }
 #: The pages that a newcomer types from the top into an empty folder, and the heading at which that ends.
-FIRST_PAGES = {"README.md": "## What it looks like", "docs/first-study.md": None}
+FIRST_PAGES = {"README.md": "## From a checkout", "docs/first-study.md": None}
 STUDY_OF_DRINKS = """\
 study: drinks
 attributes:
