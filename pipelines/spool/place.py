@@ -150,8 +150,10 @@ def placed(output: StreamOutput, now: datetime) -> Placed:
 
 def _check_study(output: StreamOutput) -> None:
     """Check that the runs of a folder have this study: their open windows count what it says."""
-    mark, path = read_json(output.path(RUN)), output.path(STUDY)
-    if mark.get("study_fingerprint") == output.study.fingerprint or not exists(path):
+    path = output.path(STUDY)
+    if not (exists(path) and exists(output.path(RUN))):
+        return
+    if read_json(output.path(RUN)).get("study_fingerprint") == output.study.fingerprint:
         return
     before, now = (study.get("attributes", {}) for study in (read_json(path), json.loads(output.study.text)))
     changed = [repr(name) for name in {**before, **now} if before.get(name) != now.get(name)]

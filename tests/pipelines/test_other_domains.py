@@ -73,7 +73,7 @@ MISTAKES = [
      "values: [low, high] goes with keys or coordinates, and they need it"),
     ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk], coordinates: 3, values: [0, 5]}",
      "domain of attribute basket",
-     "give one of numeric: [low, high], categories: [...], candidates: FILE, keys: [...] or"),
+     "give one of numeric: [low, high], edges: [...], categories: [...], candidates: FILE, keys: [...] or"),
     ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk, tea, milk], values: [0, 5]}",
      "domain of attribute basket", "milk"),
     ("{keys: [milk, bread, tea], values: [0, 5]}", "{keys: [milk, tea], values: [5, 0]}",
