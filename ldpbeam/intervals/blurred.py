@@ -39,8 +39,13 @@ def blurred_shares(question: Question) -> dict[str, BlurredShares]:
         v = _functions(mechanism, cells)
         shares = v @ counts / total
         variances = np.maximum(v**2 @ counts / total - shares**2, 0.0) / total
-        found[str(mechanism)] = BlurredShares(at, shares.tolist(), np.sqrt(variances).tolist())
+        found[_options(mechanism)] = BlurredShares(at, shares.tolist(), np.sqrt(variances).tolist())
     return found
+
+
+def _options(mechanism: Any) -> str:
+    """A mechanism by its name and options, as in square_wave, epsilon 1.0."""
+    return f"{mechanism.name}, {str(mechanism).partition('(')[2].removesuffix(')').replace('=', ' ')}"
 
 
 @functools.lru_cache(maxsize=64)

@@ -254,6 +254,9 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
         print(f"ldpbeam: {warning}; the outputs are written, look at them with care", file=sys.stderr)
     for sentence in warnings_of(study, counts):
         warn(sentence)
+    for what in ("attribute", "service"):
+        if counts["dead_letters_by_reason"].get(f"no_{what}"):
+            warn(f"there are reports that name no {what}: say which it is with --{what} NAME")
     if not counts["in"]:
         warn("the input has no report, so there is no estimate")
     elif not counts["used"]:
