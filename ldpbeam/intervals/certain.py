@@ -131,15 +131,19 @@ class _Step:
         self.short, self.excess, self.beyond, self.root = short, excess, beyond, noise.root
         self.weights = x / s
         directions = self.root.shape[1]
-        inner = np.zeros((len(x), directions, directions))
-        # In Fortran's order, in which LAPACK factors a matrix where it is.
+        # In Fortran's order, in which LAPACK factors a matrix where it is; it reads one triangle alone.
         columns, rows = np.tril_indices(directions)
-        inner[:, rows, columns] = self.weights @ noise.products
+        entries = np.zeros((directions, directions), dtype=np.intp)
+        entries[rows, columns] = np.arange(len(rows))
+        # At the start all sums have the same matrix.
+        alike = np.ptp(factor) == 0.0 and (self.weights == self.weights[0]).all()
+        distinct = slice(1 if alike else None)
+        inner = np.take(self.weights[distinct] @ noise.products, entries, axis=1)
         diagonal = np.arange(directions)
-        inner[:, diagonal, diagonal] += 1.0 / factor[:, None]
+        inner[:, diagonal, diagonal] += 1.0 / factor[distinct, None]
         self.roots = [lapack.dpotrf(matrix.T, lower=1, overwrite_a=1)[0] for matrix in inner]
-        of_both = self._solved(np.stack((g, np.ones_like(x)), axis=1))
-        self.of_noise, self.of_sum = of_both[:, 0], of_both[:, 1]
+        right = np.stack((g, np.ones_like(x), short), axis=1)
+        self.of_noise, self.of_sum, self.of_short = np.moveaxis(self._solved(right), 1, 0)
         self.a = (g * self.of_noise).sum(axis=1) + w / factor
         self.b = (g * self.of_sum).sum(axis=1)
         self.c = self.of_sum.sum(axis=1)
@@ -147,16 +151,18 @@ class _Step:
     def _solved(self, right: Floats) -> Floats:
         """(factor root root' + diag(s / x))^-1 times rows of each sum, shape (sums, rows, points)."""
         scaled = self.weights[:, None] * right
-        inner = [
+        inner = scaled @ self.root
+        of_roots = inner.reshape(len(self.roots), -1, inner.shape[2])
+        solved = [
             lapack.dpotrs(of_one, rows.T, lower=1)[0].T
-            for of_one, rows in zip(self.roots, scaled @ self.root, strict=True)
+            for of_one, rows in zip(self.roots, of_roots, strict=True)
         ]
-        return np.asarray(scaled - self.weights[:, None] * (np.array(inner) @ self.root.T))
+        return np.asarray(scaled - self.weights[:, None] * (np.reshape(solved, inner.shape) @ self.root.T))
 
     def towards(self, products: Floats, last: Floats, bend: Floats | float = 0.0) -> _Direction:
         """The move to where all products of a share and its multiplier have given values."""
         x, s, w, factor = self.x, self.s, self.w, self.factor
-        free = self._solved((self.short + products / x)[:, None])[:, 0]
+        free = self._solved((self.short + products / x)[:, None])[:, 0] if products.any() else self.of_short
         first = (self.g * free).sum(axis=1) + self.beyond + bend + last / factor - w
         second = free.sum(axis=1) + self.excess
         determinant = self.a * self.c - self.b**2

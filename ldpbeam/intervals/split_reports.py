@@ -95,11 +95,12 @@ class SplitReports:
     rounding: float
     at_points: bool
 
-    def shares(self, starts: Floats, stops: Floats) -> Bounds:
+    def shares(self, starts: Floats, stops: Floats, lows: int | None = None) -> Bounds:
         """The bounds of the shares of people from each start to its stop.
 
         People exactly at an end may count or not, but those at an end of the domain count, and all do where
-        values are points. All starts and stops in [0, 1] are to be points.
+        values are points. All starts and stops in [0, 1] are to be points. If ``lows`` is given, only so many
+        shares, the first ones, have a low end: that of the others is zero.
         """
         starts, stops = as_points(starts), as_points(stops)
         # Nobody is beyond an end of the domain.
@@ -108,8 +109,10 @@ class SplitReports:
         with_ends = (a[:, None] <= at) & (at <= b[:, None])
         a, b = self._moved(starts, 1), self._moved(stops, -1)
         without = with_ends if self.at_points else (a[:, None] < at) & (at < b[:, None])
-        bounds, errors = self._at_most(np.vstack((with_ends, -1.0 * without)))
-        (most, less), errors = np.split(bounds, 2), np.reshape(errors, (2, -1))
+        both = np.zeros((2, 2 * len(starts)))
+        wanted = np.vstack((with_ends, -1.0 * without[:lows]))
+        both[:, : len(wanted)] = self._at_most(wanted)
+        (most, less), errors = both.reshape(2, 2, -1)
         # A share that noise takes below zero is zero, which is as uncertain.
         return Bounds(np.clip(np.column_stack((-less, most)), 0.0, 1.0), errors[::-1].T)
 

@@ -61,25 +61,28 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
     reports = split(question, named, points, expected=expected)
     if reports is None:
         return _none(wanted, TOO_FEW)
-    cdf = reports.below(places)
-    of_ranges = reports.shares(*ranges.T).within(named) if len(ranges) else np.zeros((0, 2))
-    quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf.within(named), named)
+    below = np.column_stack((np.full(len(places), -1.0), places))
+    after = [len(below), len(below) + len(ranges)]
+    # Nobody may have one of the values of a span, so that single values in spans have no low end.
+    starts, stops = np.vstack((below, ranges, spans)).T
+    shares = reports.shares(starts, stops, after[1] if together > 1 else None)
+    cdf, of_ranges, _ = np.split(shares.within(named), after)
+    of_places, _, of_spans = np.split(shares.within(others), after)
+    quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf, named)
     if domain.count:
         index = quantiles * (domain.count - 1)
         whole = np.column_stack((np.floor(index[:, 0] + ROUNDING), np.ceil(index[:, 1] - ROUNDING)))
         of_quantiles = domain.values[whole.astype(int)]
     else:
         of_quantiles = domain.from_unit(quantiles)
-    parts = {"quantiles": of_quantiles, "ranges": _outward(of_ranges), "cdf": _outward(cdf.within(others))}
+    parts = {"quantiles": of_quantiles, "ranges": _outward(of_ranges), "cdf": _outward(of_places)}
     if domain.scale is not None and not reports.rounding:
         # Sums of reports bound other means.
         of_mean = reports.mean(lambda x: (domain.from_unit(x) - domain.low) / domain.width)
         parts["mean"] = domain.at(of_mean.within(named))
     if len(spans):
-        of_spans = _outward(reports.shares(*spans.T).within(others))
-        buckets = np.repeat(of_spans, together, axis=0)[: question.attribute.value_buckets]
-        # Of a span, anybody may have any of its values.
-        parts["distribution"] = buckets if together == 1 else buckets * [0.0, 1.0]
+        buckets = np.repeat(_outward(of_spans), together, axis=0)
+        parts["distribution"] = buckets[: question.attribute.value_buckets]
     held = {name: columns for name, columns in parts.items() if len(columns)}
     methods = dict.fromkeys((*PARTS, *held), STRICT)
     if together > 1:
