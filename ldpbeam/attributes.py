@@ -167,12 +167,12 @@ class Attribute:
         halves = []
         for name, domain in zip(self.domain.names, self.domain.sides, strict=True):
             start = f"{name}/"
-            own = tuple(
+            versions = tuple(
                 replace(version, service=version.service.removeprefix(start))
                 for version in self.versions
                 if version.service.startswith(start)
             )
-            halves.append(Attribute(name, domain, self.buckets, own))
+            halves.append(Attribute(name, domain, self.buckets, versions))
         return halves[0], halves[1]
 
     @functools.cached_property

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.domains import Floats
 
-#: When an interval holds: whatever people's values are, if people are spread smoothly, at every look at
-#: reports that become more, and of numbers in the order of their size.
+#: The conditions under which intervals hold: for any values of people, if people are spread smoothly, at
+#: every look at a growing number of reports, and for numbers ordered by size.
 CERTAIN, IF_SMOOTH, ANY_LOOK, LARGEST = "certain", "if_smooth", "any_look", "largest"
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The low and the high end of the interval of each of some numbers, in the unit of the numbers."""
+    """The low and the high ends of the intervals of several numbers, in the unit of the numbers."""
 
     low: Sequence[float]
     high: Sequence[float]
@@ -42,15 +42,15 @@ class Ends:
 
 @dataclass(frozen=True)
 class BlurredShares:
-    """About the shares of people up to some values, from the reports of one mechanism.
+    """Blurred shares of people up to some values, from the reports of one mechanism.
 
-    What each is expected to be depends on the mechanism and on people's values alone, so that it tells two
-    distributions apart whatever they are.
+    The expectation of a blurred share depends on the mechanism and on people's values alone, so it tells any
+    two distributions apart.
 
     Attributes:
         at: the values, ascending, in the unit of the number.
-        shares: the blurred share of people up to each.
-        errors: the standard error of each.
+        shares: the blurred share of people up to each value.
+        errors: the standard error of each share.
     """
 
     at: Sequence[float]
@@ -71,11 +71,11 @@ class Intervals:
             categories and keys), ``key_means``, and ``cdf``. Those of ``largest`` are in descending order of
             the numbers, all others in the order of the field.
         at: the values of a number up to which ``cdf`` bounds shares of people, ascending, in its unit.
-        narrowest: near this many reports the ends at every look are narrowest; None where there are none.
+        narrowest: near this many reports, the ends at every look are narrowest; None if there are none.
         methods: how certain intervals are computed, or why there are none, by what they are of; and how those
             of ``if_smooth`` and ``any_look`` are.
-        flags: why the intervals of a condition may hold the truth less often than their level. What is said
-            of certain ones is true of all.
+        flags: why the intervals of a condition may hold the truth less often than their level. A flag of
+            certain ones applies to all.
         blurred: the blurred shares of a number, by mechanism.
     """
 
@@ -100,7 +100,7 @@ class Intervals:
 
 
 def by_condition(**ends: Mapping[str, ArrayLike | None]) -> dict[str, dict[str, Ends]]:
-    """Ends by condition and by what they are of, without what is None."""
+    """Ends by condition and number, without numbers whose ends are None."""
     held = {
         condition: {part: Ends.of(columns) for part, columns in parts.items() if columns is not None}
         for condition, parts in ends.items()

@@ -1,8 +1,8 @@
-"""Reports that come as counts: rows, and how many users sent what each row says.
+"""Reports that come as counts: each row says how many users sent the same reports.
 
-A statistic is linear in the reports, so ``n`` users who sent the same give ``n`` times the statistic of one.
-Counts are taken by their binary digits: the rows that have a digit are tallied once, and their statistic is
-multiplied. So the integers are those of the reports, whatever a mechanism counts.
+A statistic is linear in the reports, so ``n`` users who sent the same reports give ``n`` times the statistic
+of one. Counts are split into binary digits: the rows that have a digit are tallied once, and their statistic
+is multiplied. The integers are therefore those of the reports, whatever a mechanism counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Exact = NDArray[np.object_]
 
 @dataclass(frozen=True)
 class CellSums:
-    """What the reports of a channel were that are known by their cells alone.
+    """The sums of the reports of a channel whose counts name only cells.
 
     Attributes:
         version: the channel's index in ``attribute.versions``.
@@ -44,7 +44,7 @@ class CellSums:
 def tally_counted(
     attribute: Attribute, counts: Integers, answers: Sequence[Answers], cells: Sequence[CellSums] = ()
 ) -> Statistic:
-    """The statistic of users who are counted by what they sent.
+    """The statistic of users counted by what they sent.
 
     Args:
         attribute: the attribute of the reports.
@@ -75,7 +75,7 @@ def tally_counted(
 def _with_sums(
     attribute: Attribute, statistic: Statistic, answers: Sequence[Answers], cells: Sequence[CellSums]
 ) -> dict[int, Moments]:
-    """The moments of a statistic, with the sums of cells in the place of those of their representatives."""
+    """The moments of a statistic, with the sums of cells instead of those of their representatives."""
     masks = np.zeros(1 + max(int(answer.rows.max(initial=0)) for answer in answers), dtype=np.int64)
     for answer in answers:
         masks[answer.rows] |= 1 << answer.version
@@ -99,7 +99,7 @@ def _put(numbers: tuple[int, ...], index: int, number: Any) -> tuple[int, ...]:
 
 
 def counted_bits(attribute: Attribute, version: int, reports: int, ones: Integers) -> Statistic:
-    """The statistic of reports of which it is known how many support each category.
+    """The statistic of reports, from how many of them support each category.
 
     Args:
         attribute: the attribute of the reports.
@@ -111,7 +111,7 @@ def counted_bits(attribute: Attribute, version: int, reports: int, ones: Integer
     if not reports:
         return nothing
     zeros = (0,) * len(attribute.versions)
-    tails = any(has_tail(each.mechanism) for each in attribute.versions)
+    tails = any(has_tail(version.mechanism) for version in attribute.versions)
     histograms = list(nothing.histograms)
     histograms[version] = np.column_stack((reports - ones, ones)).ravel()
     return replace(

@@ -1,7 +1,7 @@
-"""Scales of numbers: on which of their functions clients perturb, and buckets are equal.
+"""Scales of numbers: clients perturb a function of a number, and buckets are equally wide on it.
 
-A scale is ``log``, ``log1p`` (the logarithm of 1 + x, for ranges from 0 on), or edges: all have one distance
-from the next, and between them the scale is a straight line.
+A scale is ``log``, ``log1p`` (the logarithm of 1 + x, for ranges from 0 on), or edges. Edges are equally
+far apart on their scale, which is linear between them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def check_scale(scale: Scale, low: float, high: float) -> None:
     """Check that a scale is one of the range [low, high].
 
     Raises:
-        ValueError: if the range has numbers that are not on it, or edges do not ascend from low to high.
+        ValueError: if the scale does not cover the range, or edges do not ascend from low to high.
     """
     if isinstance(scale, tuple):
         if not 3 <= len(scale) <= MOST_EDGES or (scale[0], scale[-1]) != (low, high):
-            raise ValueError(f"edges are 3 to {MOST_EDGES:,} numbers, found {len(scale):,}")
+            raise ValueError(f"edges must be 3 to {MOST_EDGES:,} numbers, found {len(scale):,}")
         if (np.diff(scale) <= 1e-12 * max(abs(low), abs(high))).any():
-            raise ValueError("edges ascend, and no two are equal")
+            raise ValueError("edges must ascend, with no two equal")
     elif scale == "log" and not low > 0.0:
         raise ValueError(
             f"scale: log needs a range above 0, found low {low:g}: give a low above 0, or write "

@@ -397,17 +397,17 @@ def part_of(
         versions: the channels.
         joined: the cells of its joint histogram, and the users in each.
     """
-    own, moments = slice(versions.start, versions.stop), dict[int, Moments]()
+    channels, moments = slice(versions.start, versions.stop), dict[int, Moments]()
     for mask, of_mask in statistic.moments.items():
         inside = mask >> versions.start & (1 << len(versions)) - 1
-        sums = (tuple(values[own]) for values in (of_mask.sums, of_mask.squares, of_mask.bounded))
+        sums = (tuple(values[channels]) for values in (of_mask.sums, of_mask.squares, of_mask.bounded))
         added = Moments(of_mask.users, *sums)
         moments[inside] = _add_moments(moments[inside], added) if inside in moments else added
     return Statistic(
         fingerprint=fingerprint,
-        reports=sum(each.users * mask.bit_count() for mask, each in moments.items()),
+        reports=sum(of_mask.users * mask.bit_count() for mask, of_mask in moments.items()),
         users=statistic.users,
-        histograms=statistic.histograms[own],
+        histograms=statistic.histograms[channels],
         moments=moments,
         joint_cells=joined[0],
         joint_counts=joined[1],

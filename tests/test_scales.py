@@ -50,7 +50,7 @@ def test_moments_of_buckets_are_those_of_values_that_are_even_on_the_scale(domai
         ({"numeric": [-1, 10], "scale": "log1p"}, "a range from 0 on, found low -1"),
         ({"numeric": [0, 10], "scale": "log1p", "step": 1}, "not with step"),
         ({"categories": 3, "scale": "log"}, "scale goes with numeric"),
-        ({"edges": [0, 2, 1, 3]}, "edges ascend"),
+        ({"edges": [0, 2, 1, 3]}, "edges must ascend"),
         ({"edges": [0, 1, float("inf")]}, "finite"),
         ({"edges": [0, 1]}, "3 to 4,097 numbers"),
     ],

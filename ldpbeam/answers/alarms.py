@@ -128,11 +128,11 @@ def averaged(averages: Floats, distances: Floats) -> Floats:
 
 def spread_after(spread: ArrayLike, windows: int, averages: Floats) -> Floats:
     """The mean square of averages, shape (..., numbers), after one more window; 1 is that of noise alone."""
-    known = np.asarray(spread)
-    far = FAR**2 * np.maximum(known, 1.0)
+    spreads = np.asarray(spread)
+    far = FAR**2 * np.maximum(spreads, 1.0)
     squares = averages**2 * ((2.0 - WEIGHT) / WEIGHT)
     square = np.minimum(squares, far[..., None]).mean(axis=-1)
-    return np.asarray(known + (square - known) / min(windows + 1, REMEMBERED))
+    return np.asarray(spreads + (square - spreads) / min(windows + 1, REMEMBERED))
 
 
 def in_order(

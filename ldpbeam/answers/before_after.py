@@ -1,4 +1,4 @@
-"""Before and after a time: the windows on each side added up from their statistics, and the two compared."""
+"""Compares the windows before and after a time: the statistics of each side are added up and estimated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FOR_POPULATIONS = (
 
 
 def before_after(study: Study, given: Given, time: int, within: Span = EVERYTHING) -> PairComparison:
-    """All windows from a time on minus all windows that end by it; one that holds the time is left out.
+    """All windows from a time on minus all windows that end by it; one that contains the time is left out.
 
     Args:
         study: the study.
@@ -45,9 +45,9 @@ def before_after(study: Study, given: Given, time: int, within: Span = EVERYTHIN
 
     Raises:
         ValueError: if there is no window on a side.
-        UserError: if statistics cannot be added up, as those of windows that slide.
+        UserError: if statistics cannot be added up, such as those of windows that slide.
     """
-    windows = {each.window for _, each in given if each.window is not None and within.holds(each.window)}
+    windows = {window for _, snapshot in given if (window := snapshot.window) and within.holds(window)}
     sides = [window for window in windows if window[1] <= time], [w for w in windows if w[0] >= time]
     if not all(sides):
         which = "ends by" if not sides[0] else "begins at or after"
@@ -55,38 +55,38 @@ def before_after(study: Study, given: Given, time: int, within: Span = EVERYTHIN
         raise ValueError(f"no window {which} the time; the windows are {there}")
     cut = _windows(given) & windows - {*sides[0], *sides[1]}
     said = [
-        f"{times_of(window, study.clock)} holds the time, and is on neither side" for window in sorted(cut)
+        f"{times_of(window, study.clock)} spans the time, so it is on neither side" for window in sorted(cut)
     ]
-    parts = [[(path, each) for path, each in given if each.window in side] for side in map(set, sides)]
+    parts = [[one for one in given if one[1].window in side] for side in map(set, sides)]
     return compared_sides((study, parts[0]), (study, parts[1]), said)
 
 
 def compared_sides(
     first: tuple[Study, Given], second: tuple[Study, Given], said: Sequence[str] = ()
 ) -> PairComparison:
-    """The second of two sides minus the first, each added up; of each kind of number the largest first.
+    """The second of two sides minus the first, each added up; the largest of each kind of number first.
 
     Args:
         first: the study of a side, and the statistics of its windows.
         second: those of the other.
-        said: sentences on what is compared.
+        said: sentences about what is compared.
 
     Raises:
         UserError: if the statistics of a side cannot be added up.
     """
     sides = [
-        {key: of_a_population(record) for key, record in _added_up(*own).items()} for own in (first, second)
+        {key: of_a_population(record) for key, record in _added_up(*side).items()} for side in (first, second)
     ]
-    found = between([(sides[0], sides[1])], first[0])
-    families = list(found.comparison.z)
+    answer = between([(sides[0], sides[1])], first[0])
+    families = list(answer.comparison.z)
     differences = sorted(
-        found.comparison.differences, key=lambda own: (families.index(own.family), *_size(own))
+        answer.comparison.differences, key=lambda row: (families.index(row.family), *_size(row))
     )
     spans = [_span_of(name, *side) for name, side in zip(SIDES, (first, second), strict=True)]
-    about = (*spans, *said, FOR_POPULATIONS, *(each for each in found.sentences if each != FOR_THE_PEOPLE))
-    return replace(
-        found, comparison=replace(found.comparison, differences=tuple(differences)), sentences=about
-    )
+    others = (sentence for sentence in answer.sentences if sentence != FOR_THE_PEOPLE)
+    about = (*spans, *said, FOR_POPULATIONS, *others)
+    comparison = replace(answer.comparison, differences=tuple(differences))
+    return replace(answer, comparison=comparison, sentences=about)
 
 
 def _whole(windows: Sequence[Bounds] | set[Bounds]) -> Bounds:
@@ -94,7 +94,7 @@ def _whole(windows: Sequence[Bounds] | set[Bounds]) -> Bounds:
 
 
 def _windows(given: Given) -> set[Bounds]:
-    return {each.window for _, each in given if each.window is not None and not each.joined}
+    return {window for _, snapshot in given if (window := snapshot.window) and not snapshot.joined}
 
 
 def _span_of(name: str, study: Study, given: Given) -> str:
@@ -109,11 +109,11 @@ def _added_up(study: Study, given: Given) -> Side:
     longer = study.windows.cells(study.windows.joined) if study.windows and study.windows.joined else None
     cells = longer if longer and longer.holding(whole[0]) == whole else None
     by_attribute = itertools.groupby(
-        rolled_up(study, given, cells=cells).snapshots, lambda own: own.attribute
+        rolled_up(study, given, cells=cells).snapshots, lambda snapshot: snapshot.attribute
     )
-    picked = [each for _, own in by_attribute for each in chosen(study, list(own), {}).snapshots]
+    picked = [snapshot for _, parts in by_attribute for snapshot in chosen(study, list(parts), {}).snapshots]
     with one_blas_thread():
-        records = [record for each in picked for record in solve(study, each)]
+        records = [record for snapshot in picked for record in solve(study, snapshot)]
     return {(record.attribute, record.name, record.group, record.key.rest): record for record in records}
 
 
@@ -131,8 +131,8 @@ def of_a_population(record: EstimateRecord) -> EstimateRecord:
         np.clip(shares * (1.0 - shares), 0.0, None) / max(record.users or record.reports, 1)
     )
     widened = shares + [[-1.0], [1.0]] * np.hypot(ends - shares, drawn)
-    held = record.intervals.ends["certain"] | {"frequencies": Ends.of(widened.T)}
-    return replace(record, intervals=replace(record.intervals, ends={"certain": held}, narrowest=None))
+    wider = record.intervals.ends["certain"] | {"frequencies": Ends.of(widened.T)}
+    return replace(record, intervals=replace(record.intervals, ends={"certain": wider}, narrowest=None))
 
 
 def _size(difference: Difference) -> tuple[bool, float]:

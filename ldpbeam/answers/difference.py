@@ -258,9 +258,9 @@ def _blurred(record: EstimateRecord) -> Iterator[Numbers]:
     """The blurred shares of each mechanism, with names that have the mechanism: others blur otherwise."""
     if (given := record.intervals) is None:
         return
-    for mechanism, own in given.blurred.items():
-        names = [f"share up to about {as_text(at)} ({mechanism})" for at in own.at]
-        shares, errors = np.array(own.shares), np.array(own.errors)
+    for mechanism, blurred in given.blurred.items():
+        names = [f"share up to about {as_text(at)} ({mechanism})" for at in blurred.at]
+        shares, errors = np.array(blurred.shares), np.array(blurred.errors)
         reach = normal_quantile(0.5 + given.level / 2) * errors
         ends = {CERTAIN: np.column_stack((shares - reach, shares + reach))}
         yield Numbers(BLURRED, given.level, names, shares, ends, errors, given.flags, summed=True)

@@ -59,8 +59,8 @@ class Numbers:
 
         What is said of certain intervals is true of all.
         """
-        own = self.flags.get(condition, "") if condition in self.ends else ""
-        return own or self.flags.get(CERTAIN, "")
+        flag = self.flags.get(condition, "") if condition in self.ends else ""
+        return flag or self.flags.get(CERTAIN, "")
 
     def trusted(self, condition: str) -> Floats:
         """The ends of intervals that nothing speaks against, NaN where there are none."""
@@ -69,7 +69,7 @@ class Numbers:
     def only(self, index: int) -> Numbers:
         """One of the numbers."""
         at = slice(index, index + 1)
-        ends = {condition: own[at] for condition, own in self.ends.items()}
+        ends = {condition: columns[at] for condition, columns in self.ends.items()}
         return replace(self, names=self.names[at], values=self.values[at], ends=ends, errors=self.errors[at])
 
 
@@ -125,8 +125,8 @@ def _parts(record: EstimateRecord) -> Iterator[tuple[str, str, Sequence[str], Se
         names = [f"quantile {level}" for level in record.quantiles]
         yield "quantiles", "quantiles", names, list(record.quantiles.values())
     if record.ranges is not None:
-        names = [f"share from {as_text(own.low)} to {as_text(own.high)}" for own in record.ranges]
-        yield "ranges", "ranges", names, [own.share for own in record.ranges]
+        names = [f"share from {as_text(span.low)} to {as_text(span.high)}" for span in record.ranges]
+        yield "ranges", "ranges", names, [span.share for span in record.ranges]
     if record.distribution is not None and record.bucket_edges is not None:
         # Five digits of the width tell the edges of 16,384 buckets apart.
         digits = digits_of(record.bucket_edges[0], record.bucket_edges[-1], 6, of_width=5)

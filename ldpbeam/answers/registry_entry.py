@@ -21,8 +21,8 @@ def registry_entry(study: Study) -> dict[str, Any]:
     if users:
         loss["epsilon_of_a_user" + "_in_a_window" * (windows is not None)] = _spent(study, many)
     if study.ledger is not None and windows is not None:
-        each = study.ledger.periods.most_in(windows.period)
-        many *= -(-each // study.panel.windows) if study.panel else each
+        in_period = study.ledger.periods.most_in(windows.period)
+        many *= -(-in_period // study.panel.windows) if study.panel else in_period
         loss[f"epsilon_of_a_user_in_{format_duration(study.ledger.period)}"] = _spent(study, many)
     parameters = {"epsilon": list(loss.values())[-1]}
     if costs.delta.any():
@@ -69,8 +69,8 @@ def registry_entry(study: Study) -> dict[str, Any]:
 def _spent(study: Study, reports: int) -> float:
     """What so many reports of a user to each service reveal of their values, at most."""
     costs, of_service = costs_of(study), dict[tuple[str, str], float]()
-    for place, (name, index) in enumerate(services_of(study)):
+    for channel, (name, index) in enumerate(services_of(study)):
         key = attribute_of(name), study.attribute(name).versions[index].service
-        spent = min(reports * costs.epsilon[place], costs.most[place])
+        spent = min(reports * costs.epsilon[channel], costs.most[channel])
         of_service[key] = max(of_service.get(key, 0.0), float(spent))
     return sum(of_service.values())

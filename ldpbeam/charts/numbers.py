@@ -67,17 +67,17 @@ def _of_panel(
     """The steps of the estimates, with the intervals of the first of those that share them; and the truth."""
     for place, record in enumerate(panel.records):
         assert record.distribution is not None
-        known = {"estimate": subject.labels[record.name], "flagged": bool(flag_of(record, "distribution"))}
+        shared = {"estimate": subject.labels[record.name], "flagged": bool(flag_of(record, "distribution"))}
         ends = ends_of(record, "distribution") if record.name in banded(panel.records) else None
         shares: dict[str, Any] = {"share": record.distribution}
         # Neighbours of a smooth density rise and fall together, so that the ends of their intervals add up.
         if ends is not None:
             shares |= {"share_low": ends[:, 0], "share_high": ends[:, 1]}
-        yield from ({"part": "step", **known, **row} for row in _steps(record.bucket_edges, shares, most))
+        yield from ({"part": "step", **shared, **row} for row in _steps(record.bucket_edges, shares, most))
         quantiles = record.quantiles or {}
         if quantiles.keys() >= {*_STRIP.values()}:
             strip = {name: quantiles[level] for name, level in _STRIP.items()}
-            yield {"part": "strip", "place": place, **known, **strip}
+            yield {"part": "strip", "place": place, **shared, **strip}
     truth = truths.get(Subset.of(panel.records[0])) if panel.records else None
     if truth is not None:
         edges = panel.records[0].bucket_edges

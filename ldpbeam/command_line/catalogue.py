@@ -196,7 +196,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
     ),
     "Look after this machine": (
         Command(
-            "tidy", "the files of a stream's old windows brought together",
+            "tidy", "merges the files of a stream's old windows",
             "ldpbeam tidy out --older-than 30d",
             "ldpbeam.pipelines.commands.tidy:tidy_command", "ldpbeam.pipelines.options.merged:tidy",
             printing=("json", "quiet"),

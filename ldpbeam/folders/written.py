@@ -44,7 +44,6 @@ from ldpbeam.transforms.storage import (
     write_bytes,
     write_json,
 )
-from ldpbeam.windows import times_of
 
 #: The folder of each kind of table, where runs share an output folder.
 TABLE_FOLDERS = {kind: (TABLES, kind) for kind in SCHEMAS}
@@ -110,19 +109,6 @@ def windows_of(job: Output) -> Iterator[list[Snapshot]]:
     """
     by_window = itertools.groupby(snapshots_of(job), lambda snapshot: (snapshot.attribute, snapshot.window))
     return (list(snapshots) for _, snapshots in by_window)
-
-
-def windows_without_names(job: Output) -> list[str]:
-    """The attributes and windows of a run whose places of candidates had no names, in words.
-
-    Raises:
-        UserError: if one of the files is damaged.
-    """
-    return [
-        f"{first.attribute} {times_of(first.window)}"
-        for first, *_ in windows_of(job)
-        if first.run == job.run and not first.table and job.study.described(first.attribute).candidates
-    ]
 
 
 def snapshot_counts(job: Output) -> Iterator[tuple[str, int]]:

@@ -18,11 +18,11 @@ from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.split_reports import CELLS, coarse, mechanisms_of, merged
 
-#: The values, in parts of the range, up to about which people are counted.
+#: The values up to about which people are counted, as parts of the range.
 PLACES = np.arange(1, 8) / 8.0
 #: The points between which g is compared with the step.
 POINTS = 128
-#: How much noise counts beside the distance of g from the step. Distributions that differ in location,
+#: The weight of noise against the distance of g from the step. Distributions that differ in location,
 #: spread, a tail or a spike are told apart nearly as often for a tenth or ten times of it.
 NOISE = 0.03
 
@@ -32,15 +32,15 @@ def blurred_shares(question: Question) -> dict[str, BlurredShares]:
     if question.statistic.joined is not None or question.repeats > 1:
         return {}
     domain, cells = cast(Numeric, question.attribute.domain), coarse(question.attribute.buckets, CELLS)
-    at, found = domain.from_unit(PLACES).tolist(), {}
+    at, by_mechanism = domain.from_unit(PLACES).tolist(), {}
     for group in mechanisms_of(question):
         counts: Floats = np.sum([merged(question, index, cells) for index in group], axis=0)
         mechanism, total = question.mechanism(group[0]), counts.sum()
         v = _functions(mechanism, cells)
         shares = v @ counts / total
         variances = np.maximum(v**2 @ counts / total - shares**2, 0.0) / total
-        found[_options(mechanism)] = BlurredShares(at, shares.tolist(), np.sqrt(variances).tolist())
-    return found
+        by_mechanism[_options(mechanism)] = BlurredShares(at, shares.tolist(), np.sqrt(variances).tolist())
+    return by_mechanism
 
 
 def _options(mechanism: Any) -> str:

@@ -1,4 +1,4 @@
-"""``ldpbeam.before_after``: whether estimates changed at a time, as that of a release."""
+"""``ldpbeam.before_after``: whether estimates changed at a time, such as that of a release."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def before_after(estimates: Estimates, time: datetime | str | int) -> Difference
     """All windows from a time on minus all windows that end by it: every number, with an interval.
 
     The statistics of the windows on each side are added up, and both sums are estimated as the study says.
-    Of each kind of number the largest differences, counted in standard errors, come first.
+    Within each kind of number, the largest differences in standard errors come first.
 
     Args:
-        estimates: what :func:`ldpbeam.estimate` gave; what :meth:`Estimates.only` left out is not compared.
-        time: a time with a zone, or milliseconds since 1970; a date or a text without a zone is of the zone
-            of the study's windows.
+        estimates: what :func:`ldpbeam.estimate` gave; what :meth:`Estimates.only` leaves out is not compared.
+        time: a time with a zone, or milliseconds since 1970; a date or a text without a zone is taken in the
+            zone of the study's windows.
 
     Raises:
-        ValueError: if it is no time, there is no window on a side, or windows slide.
+        ValueError: if the time is invalid, a side has no window, or windows slide.
     """
     given = [("", snapshot) for snapshot in estimates.snapshots]
     at = window_time(time, "time", estimates.study.clock)

@@ -65,7 +65,7 @@ def evaluate(parser: Parser) -> None:
     trials = parser.add_argument_group("trials")
     parser.set_defaults(epsilon=(), users=(10_000,), trials=5, mechanisms=(), estimators=())
     trials.add_argument(
-        "--epsilons", nargs="+", type=float, metavar="E", help="epsilons to try, each for all services"
+        "--epsilons", nargs="+", type=float, metavar="E", help="epsilons to try; each applies to all services"
     )
     trials.add_argument(
         "--users",

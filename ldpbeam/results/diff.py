@@ -50,10 +50,10 @@ def diff_command(options: argparse.Namespace) -> int:
     if between is not None:
         for sentence in between.sentences:
             note(sentence)
-    smooth = options.if_smooth and any(own.beyond_if_smooth for own in comparison.differences)
+    smooth = options.if_smooth and any(row.beyond_if_smooth for row in comparison.differences)
     code = DIFFERS if comparison.differs or smooth else DONE
     document(_as_json(comparison, between))
-    names = names_of([record for each in results for record in each.estimates])
+    names = names_of([record for side in results for record in side.estimates])
     _print(comparison, folders, between, names)
     return code
 
@@ -87,8 +87,8 @@ def _one_after_the_other(first: Results, second: Results) -> PairComparison | No
     """The second folder minus the first, each added up, if all its windows are later or all are earlier."""
     sides = [[record.window for record in results.estimates] for results in (first, second)]
     (one, end), (two, later_end) = (
-        (min((window[0] for window in own if window), default=0), max((w[1] for w in own if w), default=1))
-        for own in sides
+        (min((w[0] for w in windows if w), default=0), max((w[1] for w in windows if w), default=1))
+        for windows in sides
     )
     if None in sides[0] + sides[1] or not (end <= two or later_end <= one):
         return None

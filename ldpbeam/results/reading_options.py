@@ -31,8 +31,8 @@ def diff(parser: Parser) -> None:
     """Add the options of ``ldpbeam diff``."""
     group = parser.add_argument_group(
         "what is compared",
-        "Two output folders, or two windows, groups or sides of a time of one. Of two folders whose windows "
-        "follow each other, each is added up first. The numbers of a kind are a family: all means, "
+        "Two output folders, or two windows, groups or sides of a time in one. If the windows of two folders "
+        "follow each other, each folder is added up first. The numbers of a kind are a family: all means, "
         "all variances, quantiles, ranges, shares, value buckets. The intervals of a family's differences "
         "hold together at 95%, and a number is higher or lower if its interval leaves zero: so in any "
         "family, at most 1 in 20 pairs of the same values has any such number. With 'at any look', that "
@@ -43,8 +43,8 @@ def diff(parser: Parser) -> None:
     sides = group.add_mutually_exclusive_group()
     sides.add_argument(
         "--before", metavar="TIME",
-        help="a time, as that of a release: all windows that end by it are added up and compared with all "
-        "that begin later",
+        help="a time, such as a release: compare all windows that end by it, added up, with all that begin "
+        "at it or later",
     )  # fmt: skip
     sides.add_argument(
         "--windows", nargs=2, metavar=("A", "B"),
@@ -57,7 +57,7 @@ def diff(parser: Parser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--if-smooth", action="store_true",
-        help="the exit code is 1 also for numbers that are higher or lower if people are spread smoothly",
+        help="also exit with 1 for numbers that are higher or lower only if people are spread smoothly",
     )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def check(parser: Parser) -> None:
     exits.add_argument("--possibly", action="store_true", help="the exit code is 1 for possibly, too")
     exits.add_argument(
         "--if-smooth", action="store_true",
-        help="the exit code is 1 also for numbers that are beyond if people are spread smoothly",
+        help="also exit with 1 for numbers that are beyond only if people are spread smoothly",
     )  # fmt: skip
     exits.add_argument(
         "--any-look", action="store_true",
@@ -102,8 +102,8 @@ def report(parser: Parser) -> None:
     )
     data.add_argument(
         "--event", action="append", default=[], metavar="TIME=NAME",
-        help="mark a time in charts, as that of a release, and compare the windows before and after it; may "
-        "be repeated. The study's events are marked, too",
+        help="mark a time, such as a release, in charts, and compare the windows before and after it; may be "
+        "repeated. Events of the study are marked too",
     )  # fmt: skip
     data.add_argument("--export", metavar="FOLDER", help="also write each chart here, as SVG and as PNG")
     truth = parser.add_argument_group("comparison with the truth")

@@ -179,7 +179,7 @@ def _read_of(
         return None
     if options.counts:
         if options.runner != LOCAL:
-            raise UserError("--counts: it is read in this process: leave --runner out")
+            raise UserError("--counts: counts are read in this process: leave out --runner")
         return find_counts(options.counts)
     from ldpbeam.inputs.kafka import span_of
     from ldpbeam.pipelines.sources.kafka import topic_in

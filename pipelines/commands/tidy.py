@@ -1,8 +1,8 @@
-"""``ldpbeam tidy``: the files of a stream's old windows brought together, those of a UTC day into one.
+"""``ldpbeam tidy``: merges the files of a stream's old windows, those of each UTC day into one.
 
-Windows stay apart in the files, so whatever reads the folder says the same as before. A file is written
-before those in it are deleted, and what is in it already is not added again: a command that was killed is run
-again.
+Windows stay apart in a merged file, so whatever reads the folder says the same as before. The merged file is
+written before the old ones are deleted, and nothing is added to it twice, so a command that was killed can be
+run again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ldpbeam.words import counted
 
 DAY = UNITS["d"]
 _TIME = r"\d{8}T\d{6}(?:\.\d{3})?Z"
-#: The name of a file of a window, or of a day that was brought together.
+#: The name of a file of a window, or of a merged day.
 _NAME = re.compile(rf"(?P<what>.+)-(?P<start>{_TIME})-(?P<end>{_TIME})(?P<run>\..+?)?(?:{OF_A_DAY})?\.[a-z]+")
 
 
@@ -41,12 +41,12 @@ def tidy_command(options: argparse.Namespace) -> int:
     output, older = options.folder, duration_of("--older-than", options.older_than)
     if not is_of_streams(output):
         raise UserError(
-            f"{output}: it is no folder of ldpbeam stream; other runs have few files, or replace those of "
+            f"{output}: not a folder of ldpbeam stream; other runs write few files, or replace those of "
             "their windows"
         )
     study = read_study(output)
     if older < DAY or study.windows is None:
-        raise UserError(f"--older-than {options.older_than}: a day at least")
+        raise UserError(f"--older-than {options.older_than}: give a day or more")
     before = time.time_ns() // 1_000_000 - older - study.windows.allowed_lateness
     with held(output, alone=True), named_in_errors(output):
         fits = sorted(
@@ -63,11 +63,11 @@ def tidy_command(options: argparse.Namespace) -> int:
         with progress_bar("days", lambda: sum(map(len, kinds.values()))) as show:
             for folder, days in kinds.items():
                 for name, names in days.items():
-                    files += _brought_together(study, output, folder, name, names)
+                    files += _merged(study, output, folder, name, names)
                     show(1)
-    whole = {name.partition(".")[0] for each in kinds.values() for name in each}
+    whole = {name.partition(".")[0] for days in kinds.values() for name in days}
     document({"output": output, "files": files, "days": len(whole)})
-    print(f"{counted(files, 'file')} brought together in {shown(output)}")
+    print(f"{counted(files, 'file')} merged in {shown(output)}")
     return DONE
 
 
@@ -88,26 +88,26 @@ def _days(folder: str, ending: str, before: int) -> Mapping[str, Sequence[str]]:
     return {name: names for name, names in days.items() if len(names) > 1}
 
 
-def _brought_together(study: Study, output: str, folder: str, name: str, names: Sequence[str]) -> int:
+def _merged(study: Study, output: str, folder: str, name: str, names: Sequence[str]) -> int:
     """Write the file of a day, delete those that are in it, and return how many these are."""
-    path, paths = join(folder, name), [join(folder, own) for own in names]
+    path, paths = join(folder, name), [join(folder, old_name) for old_name in names]
     if name.endswith(".avro"):
-        write_together(study, path, [snapshot for own in paths for snapshot in snapshots_in(own)])
+        write_together(study, path, [snapshot for old_path in paths for snapshot in snapshots_in(old_path)])
     elif name.endswith(".json"):
-        fits = [read_json(own) for own in paths]
+        fits = [read_json(old_path) for old_path in paths]
         tests = dict.fromkeys(json.dumps(test) for fit in fits for test in fit["tests"])
         untested = dict.fromkeys(sentence for fit in fits for sentence in fit["not_tested"])
         write_json(path, {**fits[0], "tests": list(map(json.loads, tests)), "not_tested": list(untested)})
     else:
         lines = dict[bytes, None]()
-        for own in paths:
-            with open_raw(own) as stream:
+        for old_path in paths:
+            with open_raw(old_path) as stream:
                 lines |= dict.fromkeys(stream.read().splitlines(keepends=True))
         write_bytes(path, b"".join(lines))
-        table, *tables = (own.replace(".jsonl", ".parquet") for own in (name, *names))
+        table, *tables = (old_name.replace(".jsonl", ".parquet") for old_name in (name, *names))
         kinds = {kind: join(output, *of) for kind, of in TABLE_FOLDERS.items()}
         write_tables({kind: join(of, table) for kind, of in kinds.items()}, list(read_estimates(path)))
-        paths += [join(of, own) for of in kinds.values() for own in tables if own != table]
-    old = [own for own in paths if own != path]
+        paths += [join(of, other) for of in kinds.values() for other in tables if other != table]
+    old = [old_path for old_path in paths if old_path != path]
     delete(old)
     return len(old)

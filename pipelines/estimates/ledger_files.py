@@ -155,8 +155,8 @@ def _gaps(
         follows = gaps[number] and start <= gaps[number][-1][1]
         gaps[number].append((gaps[number].pop()[0] if follows else start, stop))
     named: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for number, found in gaps.items():
-        named[rfc3339(periods.start(number))] = [(rfc3339(start), rfc3339(stop)) for start, stop in found]
+    for number, times in gaps.items():
+        named[rfc3339(periods.start(number))] = [(rfc3339(start), rfc3339(stop)) for start, stop in times]
     return named
 
 

@@ -26,8 +26,7 @@ def ledger(parser: Parser) -> None:
     group.add_argument(
         "--accept-missing",
         action="store_true",
-        help="files of the ledger that are missing, though there are estimates of their times, are named, "
-        "and no exit code 3",
+        help="name missing files of the ledger for times that have estimates, but do not exit with 3",
     )
     add_unnamed_options(group)
 
@@ -35,13 +34,13 @@ def ledger(parser: Parser) -> None:
 def tidy(parser: Parser) -> None:
     """Add the options of ``ldpbeam tidy``."""
     group = parser.add_argument_group(
-        "what is brought together",
-        "The files of windows of a stream, those of a UTC day into one: statistics, estimates, tables and "
-        "tests of fit. No number changes. The stream must not be running.",
+        "what is merged",
+        "A stream's files of each UTC day become one of a kind: statistics, estimates, tables and tests of "
+        "fit. No number changes. The stream must not be running.",
     )
-    group.add_argument("folder", metavar="OUT", help="the output folder of stream")
+    group.add_argument("folder", metavar="OUT", help="the output folder of a stream")
     group.add_argument(
-        "--older-than", required=True, metavar="DURATION", help="only days that ended so long ago, as 30d"
+        "--older-than", required=True, metavar="DURATION", help="only days at least this old, such as 30d"
     )
 
 

@@ -1,8 +1,8 @@
-"""Lines of ``estimates.jsonl`` as earlier versions wrote them.
+"""Reads lines of ``estimates.jsonl`` that earlier versions wrote.
 
-Until version 6 of the tables an interval of a number was named by the number alone, held if people are spread
-smoothly, and was that of the model; certain ones of quantiles, ranges and the distribution function stood in
-``strict``.
+Until version 6 of the tables, the interval of a number was stored under the number alone, came from the
+model, and held only if people are spread smoothly. Certain intervals of quantiles, ranges and the
+distribution function were stored in ``strict``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _BOUNDED = ("quantiles", "ranges", "cdf")
 
 
 def as_today(line: bytes) -> bytes:
-    """A line as this version writes it; one that is no estimate stays as it is.
+    """A line as this version writes it; a line that is not an estimate stays as it is.
 
-    A line of this version is told by its text, since reading it twice takes time.
+    Lines of this version are recognised by their text, because parsing each line twice takes time.
     """
     if b'"ends": {' in line or b'"intervals": {' not in line:
         return line

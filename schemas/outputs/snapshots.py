@@ -232,21 +232,6 @@ def _canonical(writer_schema: Any) -> bytes:
 _CANONICAL = _canonical(_WHOLE)
 
 
-def write_snapshots(
-    stream: IO[bytes],
-    snapshots: list[Snapshot],
-    attribute: Attribute,
-    *,
-    study: str,
-    study_fingerprint: str,
-    run: str,
-) -> None:
-    """Write a file of snapshots of one attribute; the same snapshots give the same bytes."""
-    about = {"study": study, "study_fingerprint": study_fingerprint, "run": run}
-    records = (encode_snapshot(snapshot, attribute, **about) for snapshot in snapshots)
-    write_encoded(stream, records, len(snapshots), attribute)
-
-
 def encode_snapshot(
     snapshot: Snapshot, attribute: Attribute, *, study: str, study_fingerprint: str, run: str
 ) -> bytes:

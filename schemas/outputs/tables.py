@@ -132,20 +132,20 @@ def _numbers_of(pair: PairRecord) -> Iterator[dict[str, Any]]:
             yield {"number": name} | _measured(number, 0)
     for part in pair.given:
         for row in range(len(part.given)):
-            known = {
+            about = {
                 "of": part.of.attribute,
                 "given": part.given.attribute,
                 "group_of_given": part.given[row],
             }
             if part.means is not None:
-                yield {**known, "number": "mean"} | _measured(part.means, row)
+                yield {**about, "number": "mean"} | _measured(part.means, row)
             for column in range(len(part.of)):
-                own = {"number": "share", "group_of": part.of[column]}
-                yield {**known, **own} | _measured(part.shares, row * len(part.of) + column)
+                group = {"number": "share", "group_of": part.of[column]}
+                yield {**about, **group} | _measured(part.shares, row * len(part.of) + column)
 
 
-def _measured(numbers: MeasuredRecord, place: int) -> dict[str, float | None]:
-    return {name: None if column is None else column[place] for name, column in vars(numbers).items()}
+def _measured(numbers: MeasuredRecord, index: int) -> dict[str, float | None]:
+    return {name: None if column is None else column[index] for name, column in vars(numbers).items()}
 
 
 def write_table(stream: IO[bytes], schema: pa.Schema, records: Iterable[EstimateRecord]) -> None:

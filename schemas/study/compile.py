@@ -51,7 +51,7 @@ def compile_study(model: StudyModel, folder: str = "") -> Study:
     if model.most_reports and (model.duplicates == "keep" or model.repeats == "first"):
         raise ValueError("most_reports: it needs duplicates: drop and repeats: all")
     _check_places(model)
-    described = {name: _described(each, model, folder) for name, each in model.attributes.items()}
+    described = {name: _described(attribute, model, folder) for name, attribute in model.attributes.items()}
     compiled = {
         attribute.name: attribute
         for name, described in model.attributes.items()
@@ -213,13 +213,13 @@ def _check_places(model: StudyModel) -> None:
     lists = {(_place(field) or (None,))[0] for field in fields}
     if len(lists) > 1 or len(set(fields)) < len(fields):
         raise ValueError(
-            "field: every attribute has one, each another place of one list, as values[0], values[1]"
+            "field: give every attribute its own place in one list, such as values[0], values[1]"
         )
     for name, attribute in model.attributes.items():
         for service, described in attribute.services.items():
             if described.payload != "bits":
                 raise ValueError(
-                    f"attributes.{name}.services.{service}: a value of a list needs payload: bits"
+                    f"attributes.{name}.services.{service}: a value in a list needs payload: bits"
                 )
 
 

@@ -47,7 +47,7 @@ class DomainModel(Model):
     edges: Later[list[Number]] = Field(
         None,
         min_length=1,
-        description="in the place of numeric, ascending numbers from low to high, such as the buckets of a "
+        description="instead of numeric: ascending numbers from low to high, such as the buckets of a "
         "Prometheus or OpenTelemetry histogram; on the scale that clients perturb, all buckets are equal",
     )
     candidates: Later[Annotated[str, Field(min_length=1)]] = Field(
@@ -178,8 +178,8 @@ class AttributeModel(Model):
     )
     field: Later[Annotated[str, Field(pattern=r"^[^\[\]]+\[[0-9]{1,3}\]$")]] = Field(
         None,
-        description="which value of a list in each record is the payload, as values[3], where a record has a "
-        "report to every attribute",
+        description="the place of the payload in a list, such as values[3], if a record holds reports to all "
+        "attributes",
     )
     users: Later[Users] = Field(
         None, description="whether reports of the attribute have user ids; by default as the study says"
@@ -290,7 +290,7 @@ class IntervalsModel(Model):
     )
     strict: bool | None = Field(
         None,
-        description="taken and without effect: all estimates have the intervals that it asked for",
+        description="accepted and ignored: every estimate has these intervals",
     )
     any_look: int | None = Field(
         None,
@@ -325,7 +325,7 @@ class StudyModel(Model):
     study: Name
     attributes: dict[Name, AttributeModel] = Field(min_length=1)
     pairs: Later[dict[Name, Annotated[list[Name], Field(max_length=8)]]] = Field(
-        None, description="attributes whose reports are joined by user: of more than two, each two are a pair"
+        None, description="attributes with reports joined by user; of three or more, every two form a pair"
     )
     windows: WindowsModel | None = Field(None, description="leave out for one window over everything")
     groups: GroupsModel | None = None
@@ -359,7 +359,7 @@ class StudyModel(Model):
         None, description="adds up what each user spends over a period, in all windows and attributes"
     )
     events: Later[dict[str, str]] = Field(
-        None, description="times that charts mark, by name, as of a release: dates, or times with a zone"
+        None, description="times that charts mark, by name, such as releases: dates, or times with a zone"
     )
     zone: Later[Annotated[str, AfterValidator(_known_zone)]] = Field(
         None, description="the zone of event times without one, as in Europe/Berlin; they are refused without"

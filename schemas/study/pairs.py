@@ -1,4 +1,4 @@
-"""From the pairs of a study file to attributes whose services are those of two others."""
+"""Compiles the pairs of a study file into attributes with the services of two others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def compile_pairs(model: StudyModel, attributes: Mapping[str, Attribute]) -> Ite
     """Each pair as an attribute: its services are those of both, called ``attribute/service``.
 
     Raises:
-        ValueError: if a pair cannot be; the text begins with the place in the file.
+        ValueError: if a pair is impossible; the text begins with its place in the file.
     """
     for key, names in (model.pairs or {}).items():
         where = f"pairs.{key}"
@@ -47,20 +47,20 @@ def compile_pairs(model: StudyModel, attributes: Mapping[str, Attribute]) -> Ite
 
 
 def _check(where: str, name: str, attributes: Mapping[str, Attribute]) -> None:
-    """See that the reports of an attribute can be joined with those of another.
+    """Check that the reports of an attribute can be joined with those of another.
 
     Raises:
         ValueError: if they cannot.
     """
     if name not in attributes:
-        there = ", ".join(known for known in attributes if "." not in known)
+        there = ", ".join(other for other in attributes if "." not in other)
         raise ValueError(f"{where}: there is no attribute {name!r}; there are: {there}")
     attribute = attributes[name]
     domain = attribute.domain
     if isinstance(domain, Candidates) or not isinstance(domain, Numeric | Categories):
         raise ValueError(f"{where}: pairs are of numbers and of categories, and {name!r} is neither")
     if isinstance(domain, Categories) and domain.size > MOST_CATEGORIES:
-        raise ValueError(f"{where}: {name!r} has {domain.size} categories, and at most {MOST_CATEGORIES} fit")
+        raise ValueError(f"{where}: {name!r} has {domain.size} categories; the limit is {MOST_CATEGORIES}")
     if not attribute.group_users:
         raise ValueError(
             f"{where}: it joins the reports of a user, so it needs users, duplicates: drop and repeats: first"

@@ -97,7 +97,7 @@ def test_the_largest_changes_come_first_and_what_holds_the_time_is_on_no_side() 
     assert found.about[:3] == (
         "before: 2 windows, 2026-03-02 to 2026-03-03 (Berlin)",
         "after: 2 windows, 2026-03-05 to 2026-03-06 (Berlin)",
-        "2026-03-04 (Berlin) holds the time, and is on neither side",
+        "2026-03-04 (Berlin) spans the time, so it is on neither side",
     )
     assert found.numbers[0].beyond
     sizes = [abs(own.second - own.first) / own.error for own in found if own.error]

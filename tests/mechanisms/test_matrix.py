@@ -138,7 +138,7 @@ def test_a_table_is_read_from_a_file_beside_the_study(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (None, "No such file"),
-        ("", "no CSV file with a line for each report"),
+        ("", "not a CSV file with a line for each report"),
         ("report,yes,maybe\n0,1,0\n", "the names of the study's categories"),
         ("report,yes,no\nred,0.8\n", "a number for each category"),
         ("report,yes,no\nred,a,b\n", "a number for each category"),

@@ -91,8 +91,8 @@ def test_a_running_stream_other_folders_and_short_times_are_refused(
     folder: Path, folders: dict[str, Path], command: Any
 ) -> None:
     for place, older, said in (
-        (folders["batch"], "30d", "it is no folder of ldpbeam stream"),
-        (folder, "1h", "--older-than 1h: a day at least"),
+        (folders["batch"], "30d", "not a folder of ldpbeam stream"),
+        (folder, "1h", "--older-than 1h: give a day or more"),
         (folder, "soon", "--older-than soon: write a whole number and a unit"),
     ):
         ran = command("tidy", place, "--older-than", older)

@@ -10,10 +10,11 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
+from support.inputs import snapshot_file
 
 from ldpbeam import Answers, Attribute, tally
 from ldpbeam.schemas.encodings.avro import schema
-from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots, write_snapshots
+from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.study import Study
 
 SYNC = bytes(range(16))
@@ -38,11 +39,9 @@ def snapshots(attribute: Attribute) -> list[Snapshot]:
 
 
 def written(snapshots: list[Snapshot], attribute: Attribute, block_bytes: int) -> bytes:
-    stream = io.BytesIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ldpbeam.schemas.outputs.snapshots.BLOCK_BYTES", block_bytes)
-        write_snapshots(stream, snapshots, attribute, study="commute", study_fingerprint="f" * 32, run="r1")
-    return stream.getvalue()
+        return snapshot_file(snapshots, attribute, study="commute", study_fingerprint="f" * 32, run="r1")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
+from support.inputs import snapshot_file
 
 from ldpbeam import Answers, Attribute, Statistic, empty, merge, tally
 from ldpbeam.schemas.encodings.avro import schema
@@ -22,7 +23,6 @@ from ldpbeam.schemas.outputs.snapshots import (
     read_snapshots,
     statistic_fields,
     statistic_of,
-    write_snapshots,
 )
 from ldpbeam.study import Study
 
@@ -57,9 +57,7 @@ def snapshots(attribute: Attribute) -> list[Snapshot]:
 
 
 def written(snapshots: list[Snapshot], attribute: Attribute) -> bytes:
-    stream = io.BytesIO()
-    write_snapshots(stream, snapshots, attribute, **NAMES)
-    return stream.getvalue()
+    return snapshot_file(snapshots, attribute, **NAMES)
 
 
 def read(data: bytes) -> list[Snapshot]:

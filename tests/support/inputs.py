@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpbeam import Answers, tally
+from ldpbeam import Answers, Attribute, tally
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.encodings.avro_headers import HEADER_SCHEMA, MAGIC
-from ldpbeam.schemas.outputs.snapshots import Snapshot, write_snapshots
+from ldpbeam.schemas.outputs.snapshots import Snapshot, encode_snapshot, write_encoded
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 STUDY_TEXT = """\
@@ -100,6 +100,12 @@ def snapshots() -> bytes:
     statistic = tally(attribute, REPORTS, [Answers(0, np.arange(REPORTS), payloads)])
     windows = [(START + n * HOUR, START + (n + 1) * HOUR) for n in range(4)]
     snapshots = [Snapshot("x", window, None, 0, statistic) for window in windows]
+    return snapshot_file(snapshots, attribute, study="damage", study_fingerprint="f" * 32, run="r")
+
+
+def snapshot_file(snapshots: list[Snapshot], attribute: Attribute, **about: str) -> bytes:
+    """A file of snapshots of one attribute."""
     stream = io.BytesIO()
-    write_snapshots(stream, snapshots, attribute, study="damage", study_fingerprint="f" * 32, run="r")
+    records = (encode_snapshot(snapshot, attribute, **about) for snapshot in snapshots)
+    write_encoded(stream, records, len(snapshots), attribute)
     return stream.getvalue()

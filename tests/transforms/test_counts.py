@@ -212,9 +212,9 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
         {"payload": [0, 3], "count": [5, 2]},
         "row 1: payload outside mechanism: a report of one is",
     ),
-    ({}, {"payload": [0, None], "count": [5, 2]}, "row 1: no payload says what was reported to one"),
-    ({}, {"payload": [0], "count": [-1]}, "row 0: count is -1, and is a whole number from 0"),
-    ({}, {"payload": [0], "count": [1.5]}, "row 0: count is 1.5"),
+    ({}, {"payload": [0, None], "count": [5, 2]}, "row 1: give payload for the reports to one"),
+    ({}, {"payload": [0], "count": [-1]}, "row 0: count must be a whole number from 0"),
+    ({}, {"payload": [0], "count": [1.5]}, "found 1.5: doubles are not exact"),
     (
         {},
         {"payload": [0], "count": [2], "service": ["on"]},
@@ -225,12 +225,12 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (
         {"windows": {"size": "1d"}},
         {"payload": [0], "count": [1], "window_start": ["2026-01-01T05:00:00Z"]},
-        "row 0: window_start is 2026-01-01T05:00:00Z, which is no start of a window",
+        "row 0: no window of the study starts at window_start 2026-01-01T05:00:00Z",
     ),
     (
         {"windows": {"size": "1h", "joined": "1d"}},
         {"payload": [0], "count": [1], "window_start": ["2026-01-01T05:00:00Z"]},
-        "windows.joined: counts do not tell which reports are of one user",
+        "windows.joined: counts do not say which reports come from one user",
     ),
     (
         {"services": {"one": GRR, "two": GRR}},
@@ -245,7 +245,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (
         {"services": {"one": {**GRR, "mechanism": "oue"}}},
         {"place": [0, 0], "ones": [2, 3], "reports": [5, 5]},
-        "each place of one has one row",
+        "give one row for each place of one",
     ),
     (
         {"domain": NUMBERS, "services": {"one": {**GRR, "mechanism": "piecewise"}}},
@@ -255,7 +255,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (
         {"domain": NUMBERS, "services": {"one": {**GRR, "mechanism": "piecewise"}}},
         {"cell": [3], "count": [2], "sum": [5], "squares": [1e18]},
-        "as a double cannot hold it: CAST it AS DECIMAL",
+        "doubles are not exact, so CAST it AS DECIMAL",
     ),
 ]
 

@@ -110,10 +110,10 @@ def test_lists_are_read_of_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('field: "values[2]", ', "", "field: every attribute has one, each another place of one list"),
-        ("values[2]", "values[0]", "field: every attribute has one, each another place of one list"),
-        ("values[2]", "others[2]", "field: every attribute has one, each another place of one list"),
-        (", payload: bits", "", "a value of a list needs payload: bits"),
+        ('field: "values[2]", ', "", "field: give every attribute its own place in one list"),
+        ("values[2]", "values[0]", "field: give every attribute its own place in one list"),
+        ("values[2]", "others[2]", "field: give every attribute its own place in one list"),
+        (", payload: bits", "", "a value in a list needs payload: bits"),
         ("mechanism: oue", "mechanism: grr", "payload: bits is for reports of bits, as of oue and sue"),
         ("values[2]", "values", "field"),
     ],
@@ -129,4 +129,4 @@ def test_whole_records_with_several_reports_are_not_kept(
     (tmp_path / "study.yaml").write_text(SEVERAL)
     given = ["--study", f"{tmp_path}/study.yaml", "--input", "in.jsonl", "--output", f"{tmp_path}/out"]
     assert main(["estimate", *given, "--keep-bad-records"]) == 2
-    assert "records that have several attributes are not kept" in capsys.readouterr().err
+    assert "records with several attributes cannot be kept" in capsys.readouterr().err

@@ -17,9 +17,9 @@ from ldpbeam.schemas.reports.casts import as_text, cast_column, unwrapped
 from ldpbeam.study import Study
 from ldpbeam.windows import Bounds
 
-#: The columns that say of what a row is, beside the study's field of groups.
+#: The columns that identify a row, besides the group field of the study.
 ATTRIBUTE, SERVICE, WINDOW, VERSION = "attribute", "service", "window_start", "version"
-#: How many users, or reports, a row stands for.
+#: The column with the number of users, or reports, that a row stands for.
 COUNT = "count"
 #: Of bits: the category, how many of the reports have its bit set, and how many reports there are.
 PLACE, ONES, REPORTS = "place", "ones", "reports"
@@ -117,20 +117,20 @@ class CountTable:
             raise ValueError(f"there is no column {name!r}")
         taken = self._taken(name, rows)
         texts = as_text(taken).to_pylist()
-        found = np.zeros(len(rows), dtype=np.object_)
+        numbers = np.zeros(len(rows), dtype=np.object_)
         for index, text in enumerate(texts):
             try:
-                number = found[index] = int(text)
+                number = numbers[index] = int(text)
             except (TypeError, ValueError):
                 number = None
             if number is None or (below is not None and not 0 <= number < below):
                 given = taken[index].as_py()
                 limits = "" if below is None else f" from 0 to {below - 1:,}"
-                exact = ", as a double cannot hold it: CAST it AS DECIMAL(38, 0)" * isinstance(given, float)
+                exact = ": doubles are not exact, so CAST it AS DECIMAL(38, 0)" * isinstance(given, float)
                 raise ValueError(
-                    f"row {rows[index]}: {name} is {given!r}, and is a whole number{limits}{exact}"
+                    f"row {rows[index]}: {name} must be a whole number{limits}, found {given!r}{exact}"
                 )
-        return found
+        return numbers
 
     def payloads(self, name: str, rows: Integers) -> pa.Array:
         """The payloads in a column, as those of reports."""
@@ -148,7 +148,7 @@ class CountTable:
             return [None] * self.rows
         if WINDOW not in self.columns:
             raise ValueError(
-                f"there is no column {WINDOW!r}: the study has windows, and it says when each begins"
+                f"there is no column {WINDOW!r}: the study has windows, so each row needs its start"
             )
         begin: dict[int | None, Bounds] = {}
         starts = cast_column("event_time", self.columns[WINDOW], self.study.local).to_pylist()
@@ -158,8 +158,8 @@ class CountTable:
                 row = starts.index(start)
                 value = self.columns[WINDOW][row].as_py()
                 raise ValueError(
-                    f"row {row}: {WINDOW} is {value!s}, which is no start of a window of the study: give "
-                    "times with a zone, as 2026-01-31T00:00:00Z"
+                    f"row {row}: no window of the study starts at {WINDOW} {value!s}: give times with a "
+                    "zone, such as 2026-01-31T00:00:00Z"
                 )
             begin[start] = holding[0]
         return [begin[start] for start in starts]

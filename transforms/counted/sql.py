@@ -1,4 +1,4 @@
-"""What a GROUP BY needs to count numbers in the cells of a study, as SQL."""
+"""The SQL that a GROUP BY needs to count numbers in the cells of a study."""
 
 from __future__ import annotations
 

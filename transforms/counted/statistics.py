@@ -94,12 +94,12 @@ class CountedReports:
         study = self.table.study
         for key, asked in (("windows.joined", study.windows_joined > 1), ("ledger", study.ledger)):
             if asked:
-                raise ValueError(f"{key}: counts do not tell which reports are of one user: leave it out")
-        found: dict[WindowKey, GroupStatistics] = {}
+                raise ValueError(f"{key}: counts do not say which reports come from one user: leave it out")
+        by_window: dict[WindowKey, GroupStatistics] = {}
         for of, window, rows in self._keys():
-            of_window = found.setdefault(WindowKey(of.attribute, window), GroupStatistics())
+            of_window = by_window.setdefault(WindowKey(of.attribute, window), GroupStatistics())
             of_window[of] = self._statistic(study.attribute(of.attribute), rows)
-        return [each for window_key, groups in found.items() for each in snapshots(study, window_key, groups)]
+        return [snapshot for key, groups in by_window.items() for snapshot in snapshots(study, key, groups)]
 
     def _keys(self) -> Iterator[tuple[GroupKey, Bounds | None, Integers]]:
         """(attribute and group, window, the rows) of everything that has a statistic of its own."""
@@ -126,8 +126,8 @@ class CountedReports:
         if PLACE in self.table.columns:
             return merge([self._of_places(attribute, part) for part in parts])
         counts = self.table.integers(COUNT, rows, MOST).astype(np.int64)
-        told = [each for part in parts for each in self._told(attribute, part, counts)]
-        return tally_counted(attribute, counts, [answer for answer, _ in told], [c for _, c in told if c])
+        sent = [pair for part in parts for pair in self._sent(attribute, part, counts)]
+        return tally_counted(attribute, counts, [answer for answer, _ in sent], [c for _, c in sent if c])
 
     def _parts(self, attribute: Attribute, rows: Integers) -> Iterator[_Part]:
         """The rows of each channel. Services that have columns of their own are joined by user."""
@@ -150,13 +150,13 @@ class CountedReports:
             only = next(iter(names)) if len(names) == 1 else None
             of_rows = table.texts(column_of(prefix, VERSION), rows[places], only)
             for name in dict.fromkeys(of_rows.tolist()):
-                own = places[of_rows == name]
+                chosen = places[of_rows == name]
                 if name in names:
-                    yield _Part(names[name], attribute.versions[names[name]], prefix, own, rows[own])
+                    yield _Part(names[name], attribute.versions[names[name]], prefix, chosen, rows[chosen])
                 elif name is not None or not wide:
-                    raise ValueError(_unknown(VERSION, name, names, rows[own[0]]))
+                    raise ValueError(_unknown(VERSION, name, names, rows[chosen[0]]))
 
-    def _told(
+    def _sent(
         self, attribute: Attribute, part: _Part, counts: Integers
     ) -> Iterator[tuple[Answers, CellSums | None]]:
         """What the users of a channel's rows sent; nothing if they sent it nothing."""
@@ -167,9 +167,7 @@ class CountedReports:
         given = table.given(way, part.rows)
         if not part.prefix and not given.all():
             row = part.rows[int(np.argmin(given))]
-            raise ValueError(
-                f"row {row}: no {' or '.join(ways)} says what was reported to {part.version.label}"
-            )
+            raise ValueError(f"row {row}: give {' or '.join(ways)} for the reports to {part.version.label}")
         if not given.any():
             return
         part = part._replace(places=part.places[given], rows=part.rows[given])
@@ -249,14 +247,14 @@ class CountedReports:
         ones[places] = table.integers(ONES, rows, reports + 1)
         if others or len(np.unique(places)) < len(places):
             raise ValueError(
-                f"rows {rows[0]} to {rows[-1]}: each place of {part.version.label} has one row in a window "
-                f"and group, and all have the same {REPORTS}"
+                f"rows {rows[0]} to {rows[-1]}: give one row for each place of {part.version.label} in a "
+                f"window and group, all with the same {REPORTS}"
             )
         return counted_bits(attribute, part.channel, reports, ones)
 
 
-def _unknown(what: str, name: str | None, known: Iterable[str], row: int) -> str:
-    return f"row {row}: unknown {what} {name!r}; {meant_or_known(name or '', known)}"
+def _unknown(what: str, name: str | None, names: Iterable[str], row: int) -> str:
+    return f"row {row}: unknown {what} {name!r}; {meant_or_known(name or '', names)}"
 
 
 def tally_counts(table: CountTable, span: Span = EVERYTHING, tally: Tally | None = None) -> Tally:

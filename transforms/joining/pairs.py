@@ -37,11 +37,11 @@ def of_both(attribute: Attribute, users: UserReports) -> Iterator[UserReports]:
     for answer in users.answers:
         has[int(answer.version >= len(first)), answer.rows] = True
     both = has[0] & has[1]
-    place = np.cumsum(both) - 1
+    index = np.cumsum(both) - 1
     answers = []
     for answer in users.answers:
         chosen = both[answer.rows]
         if chosen.any():
-            answers.append(replace(answer, rows=place[answer.rows[chosen]], payloads=answer.payloads[chosen]))
+            answers.append(replace(answer, rows=index[answer.rows[chosen]], payloads=answer.payloads[chosen]))
     if answers:
         yield users._replace(users=int(both.sum()), answers=tuple(answers))

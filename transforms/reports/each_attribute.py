@@ -1,4 +1,4 @@
-"""Records that have a report to every attribute, in a list: each becomes as many reports."""
+"""Splits records that hold a list of reports, one to every attribute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ldpbeam.study import Study
 
 
 def each_attribute(batch: pa.RecordBatch, study: Study) -> pa.RecordBatch:
-    """A decoded batch with a row for each attribute of a record, which has its user, time and place.
+    """A decoded batch with a row for each attribute of a record; each row keeps the record's user and time.
 
     A record without a list stays one row, which becomes one dead letter.
 
@@ -28,9 +28,9 @@ def each_attribute(batch: pa.RecordBatch, study: Study) -> pa.RecordBatch:
         payloads = pa.nulls(batch.num_rows, pa.string())
     lists, present = pc.split_pattern(payloads, ","), np.flatnonzero(~is_null(payloads))
     rows, values = list[Integers](), list[pa.Array]()
-    for place in places.values():
+    for position in places.values():
         chosen = np.arange(batch.num_rows) if not rows else present
-        value = pc.binary_join(pc.list_slice(lists.take(pa.array(chosen)), place, place + 1), "")
+        value = pc.binary_join(pc.list_slice(lists.take(pa.array(chosen)), position, position + 1), "")
         values.append(pc.if_else(pc.equal(value, ""), None, value))
         rows.append(chosen)
     columns = dict(zip(batch.schema.names, batch.take(pa.array(np.concatenate(rows))).columns, strict=True))

@@ -75,9 +75,7 @@ def wanted_columns(
     lists = [described.place[0] for described in study.attributes.values() if described.place]
     if lists:
         if whole:
-            raise ValueError(
-                "records that have several attributes are not kept: leave --keep-bad-records out"
-            )
+            raise ValueError("records with several attributes cannot be kept: leave out --keep-bad-records")
         renamed = {"payload": lists[0], **(renamed or {})}
         services = {name for described in study.attributes.values() for name in described.services}
         attribute = attribute or next(iter(study.attributes))

@@ -51,11 +51,11 @@ def find_counts(names: Sequence[str]) -> CountsFiles:
     Raises:
         UserError: if one matches no file.
     """
-    found = entries_of(names)
-    for name, entries in zip(names, found, strict=True):
+    matched = entries_of(names)
+    for name, entries in zip(names, matched, strict=True):
         if not entries:
             raise UserError(f"--counts {name}: there is no such file")
-    sizes = {entry.path: entry.size for entries in found for entry in entries}
+    sizes = {entry.path: entry.size for entries in matched for entry in entries}
     return CountsFiles(tuple(names), tuple(sorted(sizes)), sum(sizes.values()))
 
 

@@ -205,10 +205,10 @@ class Pieces:
         if not runs:
             return
         for part, piece in split_by(batch, self._shards(batch)):
-            for own in with_pairs(piece, self.in_pairs):
-                key = attribute_name(own), part, tuple(runs), version_index(own), own.schema
-                self._gathered[key].append(own)
-                self.reports += own.num_rows * len(runs)
+            for reports in with_pairs(piece, self.in_pairs):
+                key = attribute_name(reports), part, tuple(runs), version_index(reports), reports.schema
+                self._gathered[key].append(reports)
+                self.reports += reports.num_rows * len(runs)
 
     def _shards(self, batch: pa.RecordBatch) -> NDArray[np.uint16]:
         if self.shards == 1:

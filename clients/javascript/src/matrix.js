@@ -63,10 +63,10 @@ function checkTable(table, size, epsilon) {
   if (!table.flat().every((part) => part > 0 && part <= 1) || sums.some((sum) => Math.abs(sum - 1) > 1e-6)) {
     throw new TypeError("a table has probabilities above 0, and those of each category sum to 1");
   }
-  const found = Math.log(Math.max(...table.map((row) => Math.max(...row) / Math.min(...row))));
+  const actual = Math.log(Math.max(...table.map((row) => Math.max(...row) / Math.min(...row))));
   if (!tellsApart(table, size)) throw new TypeError("the reports of this table do not tell all categories apart");
-  if (Math.abs(found - epsilon) > 5e-3 * epsilon) {
-    throw new TypeError(`the epsilon of this table is ${found}, found ${epsilon}`);
+  if (Math.abs(actual - epsilon) > 5e-3 * epsilon) {
+    throw new TypeError(`the epsilon of this table is ${actual}, found ${epsilon}`);
   }
 }
 

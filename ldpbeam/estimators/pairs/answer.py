@@ -36,15 +36,15 @@ def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Est
     rng = np.random.default_rng(zlib.crc32(statistic.joint_counts.tobytes()))
     first, second, cells = halves(attribute, statistic, rng, 0 if level is None else DRAWS)
     sides = first.side, second.side
-    found = fits(cells, sides)
-    chances, believed = weights(found), dependent(found)
+    fitted = fits(cells, sides)
+    chances, believed = weights(fitted), dependent(fitted)
     table = (1.0 - believed) * np.outer(first.side.margin, second.side.margin)
-    for chance, fit in zip(chances, found, strict=True):
+    for chance, fit in zip(chances, fitted, strict=True):
         table += believed * chance * fit.table
     drawn = np.empty((0, *table.shape))
     if level is not None:
         margins = first.margins, second.margins
-        drawn = draws(found, sides, margins, weights(found, tempered=TEMPERED), rng)
+        drawn = draws(fitted, sides, margins, weights(fitted, tempered=TEMPERED), rng)
     p_value = independence(cells, sides)
     # What is never below zero has an interval down to it unless the test excludes that.
     surely = level is not None and p_value < 1.0 - level
@@ -59,7 +59,7 @@ def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Est
         axes=(first.axis(first.grouped(BUCKETS)), second.axis(second.grouped(BUCKETS))),
         table=table,
         p_value=p_value,
-        weights=_weights(found, chances, believed),
+        weights=_weights(fitted, chances, believed),
         correlation=correlation,
         mutual_information=information,
         given=(
@@ -84,8 +84,8 @@ def independence(cells: Cells, sides: tuple[Side, Side]) -> float:
         users = np.bincount(places, cells.counts, minlength=len(rows))
         scores = scores - users @ scores / cells.users
         values, vectors = np.linalg.eigh((scores * users[:, None]).T @ scores / cells.users)
-        told = values > 1e-9 * max(values.max(), 1e-9)
-        whitened.append((scores @ vectors[:, told] / np.sqrt(values[told]))[places])
+        varying = values > 1e-9 * max(values.max(), 1e-9)
+        whitened.append((scores @ vectors[:, varying] / np.sqrt(values[varying]))[places])
     if not (whitened[0].size and whitened[1].size):
         # All users are in one cell.
         return 1.0
@@ -93,8 +93,8 @@ def independence(cells: Cells, sides: tuple[Side, Side]) -> float:
     return float(gammaincc(0.5 * sums.size, 0.5 * (sums**2).sum() / cells.users))
 
 
-def _weights(found: Sequence[Fit], chances: Floats, believed: float) -> dict[str, float]:
-    one = float(sum(chance for chance, fit in zip(chances, found, strict=True) if fit.copula))
+def _weights(fitted: Sequence[Fit], chances: Floats, believed: float) -> dict[str, float]:
+    one = float(sum(chance for chance, fit in zip(chances, fitted, strict=True) if fit.copula))
     return {"independence": 1.0 - believed, "copula": believed * one, "free": believed * (1.0 - one)}
 
 
@@ -120,8 +120,8 @@ def _information(tables: Floats) -> Floats:
     """The mutual information of each table in nats, shape (..., 1)."""
     tables = np.maximum(tables, 0.0)
     product = tables.sum(axis=-1)[..., :, None] * tables.sum(axis=-2)[..., None, :]
-    each = tables * np.log(np.maximum(tables, 1e-300) / np.maximum(product, 1e-300))
-    return np.asarray(each.sum(axis=(-1, -2)))[..., None]
+    terms = tables * np.log(np.maximum(tables, 1e-300) / np.maximum(product, 1e-300))
+    return np.asarray(terms.sum(axis=(-1, -2)))[..., None]
 
 
 def _conditional(given: Half, of: Half, table: Floats, drawn: Floats, level: float | None) -> Conditional:

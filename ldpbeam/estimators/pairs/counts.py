@@ -71,7 +71,7 @@ def halves(
         many: how many margins are drawn.
     """
     digits = list(joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells))
-    found, places, first = [], [], 0
+    both, places, first = [], [], 0
     for whole in attribute.sides:
         versions = range(first, first + len(whole.versions))
         resolution = attribute.joint_buckets
@@ -82,16 +82,16 @@ def halves(
             if isinstance(resolution, int)
             else resolution[versions.start : versions.stop],
         )
-        own = [digits.pop(0) for _ in whole.services]
-        cells, inverse = np.unique(np.stack(own, axis=1), axis=0, return_inverse=True)
-        joined = joint_cells.added_up(joint_cells.indexes(side.joint_shape, own), statistic.joint_counts)
+        parts = [digits.pop(0) for _ in whole.services]
+        cells, inverse = np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)
+        joined = joint_cells.added_up(joint_cells.indexes(side.joint_shape, parts), statistic.joint_counts)
         of_side = part_of(statistic, side.fingerprint, versions, joined)
         users = np.bincount(inverse.ravel(), statistic.joint_counts)
-        found.append(_half(side, of_side, cells, users, rng, many))
+        both.append(_half(side, of_side, cells, users, rng, many))
         places.append(inverse.ravel())
         first = versions.stop
-    counts = Cells.of((found[0].rows, found[1].rows), np.stack(places), statistic.joint_counts)
-    return found[0], found[1], counts
+    counts = Cells.of((both[0].rows, both[1].rows), np.stack(places), statistic.joint_counts)
+    return both[0], both[1], counts
 
 
 def _half(

@@ -82,9 +82,9 @@ class Cells:
 
     def pulls(self, table: Floats) -> Floats:
         """The derivative of the log-likelihood by each share, shape (first buckets, second buckets)."""
-        each = self.counts / np.maximum(self.probabilities(table), 1e-300)
+        ratios = self.counts / np.maximum(self.probabilities(table), 1e-300)
         shape = len(self.rows[0]), len(self.rows[1])
-        return np.asarray(self.rows[0].T @ (csr_array((each, tuple(self.places)), shape) @ self.rows[1]))
+        return np.asarray(self.rows[0].T @ (csr_array((ratios, tuple(self.places)), shape) @ self.rows[1]))
 
     def information(self, table: Floats, tangents: Floats) -> Floats:
         """Fisher's information of directions of tables, shape (directions, directions).
@@ -99,7 +99,7 @@ class Cells:
         first, second = self.places[:, ::step]
         counts = self.counts[::step] * (self.users / self.counts[::step].sum())
         slopes = np.stack(
-            [np.einsum("pj,pj->p", self.rows[0][first] @ each, self.rows[1][second]) for each in tangents]
+            [np.einsum("pj,pj->p", self.rows[0][first] @ move, self.rows[1][second]) for move in tangents]
         )
         return np.asarray((slopes * (counts / probabilities[::step] ** 2)) @ slopes.T)
 
@@ -184,12 +184,12 @@ def fits(cells: Cells, sides: tuple[Side, Side]) -> list[Fit]:
     independent = np.outer(sides[0].margin, sides[1].margin)
     none = cells.log_likelihood(independent)
     shape = sides[0].functions.shape[1], sides[1].functions.shape[1]
-    start, found = np.zeros(shape), []
+    start, fitted = np.zeros(shape), []
     for widths, copula in _priors(sides, shape):
         fit = _fit(cells, sides, widths, start, none, copula=copula)
         start = fit.coefficients
-        found.append(fit)
-    return found
+        fitted.append(fit)
+    return fitted
 
 
 def _priors(sides: tuple[Side, Side], shape: tuple[int, int]) -> Iterator[tuple[Floats, bool]]:
@@ -259,22 +259,22 @@ def _tangents(table: Floats, u: Floats, v: Floats, first: Floats, second: Floats
     return np.asarray(table * (products - of_rows.T[:, :, None] - of_columns.T[:, None, :]))
 
 
-def weights(found: Sequence[Fit], *, tempered: float = 1.0) -> Floats:
+def weights(fitted: Sequence[Fit], *, tempered: float = 1.0) -> Floats:
     """The weight of each fit by its evidence, shape (fits,), without independence."""
-    evidence = tempered * np.array([fit.evidence for fit in found])
+    evidence = tempered * np.array([fit.evidence for fit in fitted])
     relative = np.exp(evidence - evidence.max())
     return np.asarray(relative / relative.sum())
 
 
-def dependent(found: Sequence[Fit]) -> float:
+def dependent(fitted: Sequence[Fit]) -> float:
     """The weight of all dependences beside independence."""
-    evidence = np.array([fit.evidence for fit in found])
-    log = float(np.logaddexp.reduce(evidence)) - np.log(len(found) * ODDS)
+    evidence = np.array([fit.evidence for fit in fitted])
+    log = float(np.logaddexp.reduce(evidence)) - np.log(len(fitted) * ODDS)
     return float(1.0 / (1.0 + np.exp(-np.clip(log, -500.0, 500.0))))
 
 
 def draws(
-    found: Sequence[Fit],
+    fitted: Sequence[Fit],
     sides: tuple[Side, Side],
     margins: tuple[Floats, Floats],
     chances: Floats,
@@ -286,7 +286,7 @@ def draws(
     are those of the modes, which those of exponentials are not.
 
     Args:
-        found: the fits.
+        fitted: the fits.
         sides: the attributes.
         margins: draws of the margins, each of shape (draws, buckets), above zero.
         chances: the weight of each fit.
@@ -294,10 +294,10 @@ def draws(
     """
     many = len(margins[0])
     first, second, u, v = *(side.margin for side in sides), *(side.functions for side in sides)
-    chosen = np.searchsorted(np.cumsum(chances), (np.arange(many) + 0.5) / many).clip(0, len(found) - 1)
+    chosen = np.searchsorted(np.cumsum(chances), (np.arange(many) + 0.5) / many).clip(0, len(fitted) - 1)
     tables = np.empty((many, len(first), len(second)))
     for index in np.unique(chosen).tolist():
-        fit, rows = found[index], np.flatnonzero(chosen == index)
+        fit, rows = fitted[index], np.flatnonzero(chosen == index)
         heights = np.broadcast_to(u @ fit.coefficients @ v.T, (len(rows), len(first), len(second)))
         moved = solve_triangular(fit.root.T, rng.standard_normal((len(fit.root), len(rows))))
         tangents = _tangents(fit.table, u, v, first, second)[fit.free.ravel()]

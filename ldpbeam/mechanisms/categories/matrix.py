@@ -33,19 +33,19 @@ MOST_ENTRIES = 2**20
 class Matrix(WholeReports, CategoricalMechanism):
     """A report of r with the probability in row r of a table, in the column of the value.
 
-    The epsilon is that of the table, if it is about the given one. Unbiased shares are W times those of the
-    reports, where W = (P'D^-1 P)^-1 P'D^-1 for the table P and the probabilities D of reports of even shares.
+    The epsilon is that of the table; the given one must agree. Unbiased shares are W times those of reports,
+    where W = (P'D^-1 P)^-1 P'D^-1 for the table P and the probabilities D of reports of even shares.
 
     Attributes:
         table: P(report | value); a list for each report with a number for each category, or a CSV file.
-        design: in the place of a table, a design of surveys.
+        design: a survey design instead of a table.
         p: the probabilities of the design; a number, or a list.
         draws: with kuk, how many cards a person draws.
         surveyed: with unrelated, how many people were asked the unrelated question alone to find its share.
         names: of the categories, for the messages of errors.
 
     Raises:
-        ValueError: if there is no such table, its epsilon is another one, or it does not tell values apart.
+        ValueError: if the table is invalid, has another epsilon, or does not tell all values apart.
     """
 
     name = "matrix"
@@ -146,7 +146,7 @@ def table_of(
     ``forced_response``, of any categories.
 
     Raises:
-        ValueError: if they describe none.
+        ValueError: if they do not describe a table.
     """
     if (table is None) == (design is None) or (p is None) != (design is None):
         raise ValueError("give a table, or a design with its p")
@@ -190,8 +190,8 @@ def checked_epsilon(table: Floats, names: Sequence[str], epsilon: float) -> floa
     """The epsilon of a table: the logarithm of the greatest ratio of two entries of a row.
 
     Raises:
-        ValueError: if entries are no probabilities, the epsilon is not about the given one, or reports do not
-            tell all values apart.
+        ValueError: if entries are not probabilities, the given epsilon is not that of the table, or reports
+            do not tell all values apart.
     """
     if not ((table >= 0.0) & (table <= 1.0)).all():
         raise ValueError(f"probabilities are from 0 to 1, found {table.min():g} to {table.max():g}")
@@ -208,9 +208,9 @@ def checked_epsilon(table: Floats, names: Sequence[str], epsilon: float) -> floa
         row, column = np.argwhere(table == 0.0)[0]
         raise ValueError(
             f"{names[column]} is never reported as {row}, so a report of {row} reveals that a person has "
-            "another value, and no epsilon is so large: give each value a probability above 0 for each report"
+            "another value: give each report a probability above 0 for every value"
         )
-    found = math.log(float((table.max(axis=1) / table.min(axis=1)).max()))
-    if abs(found - epsilon) > ROUNDED * epsilon:
-        raise ValueError(f"the epsilon of this table is {found:.6g}, found {epsilon:g}: write what it is")
-    return found
+    actual = math.log(float((table.max(axis=1) / table.min(axis=1)).max()))
+    if abs(actual - epsilon) > ROUNDED * epsilon:
+        raise ValueError(f"the epsilon of this table is {actual:.6g}, found {epsilon:g}: correct epsilon")
+    return actual

@@ -94,9 +94,9 @@ class SubsetSelection(UnaryEncoding):
             ValueError: if there are more than 16 categories.
         """
         p, _ = self.support_probabilities
-        own = p / math.comb(self.size - 1, self.subset - 1)
+        of_value = p / math.comb(self.size - 1, self.subset - 1)
         named = self._subsets[:, None] >> np.arange(self.size) & 1
-        return DenseChannel(np.where(named, own, own / math.exp(self.epsilon)))
+        return DenseChannel(np.where(named, of_value, of_value / math.exp(self.epsilon)))
 
     def output(self) -> str:
         """The number of categories, bits and bytes, in words."""

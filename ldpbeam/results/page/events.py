@@ -1,4 +1,4 @@
-"""What changed at events, as releases: the windows before and after each of them compared."""
+"""What changed at events such as releases: the windows before and after each are compared."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Changes = Mapping[str, PairComparison]
 
 
 def compared_at(results: Results, events: Mapping[str, int]) -> Changes:
-    """What changed at each event, by its name and in order; one that has no window on a side is left out.
+    """What changed at each event, by name; an event without windows on a side is left out.
 
-    The windows since the event before and until the next one count.
+    A side reaches to the previous or the next event.
     """
     times, changes = sorted({-FAR, *events.values(), FAR}), dict[str, PairComparison]()
     for name, time in sorted(events.items(), key=lambda event: event[1]):
@@ -39,14 +39,12 @@ def sentences_of(changes: Changes, attribute: str) -> list[str]:
     """A sentence for each event: the clear changes of an attribute's means, or else of its shares."""
     sentences = []
     for name, between in changes.items():
-        own = [each for each in between.comparison.differences if each.key.attribute == attribute]
-        means = [each for each in own if each.family == "means"]
+        of_attribute = [row for row in between.comparison.differences if row.key.attribute == attribute]
+        means = [row for row in of_attribute if row.family == "means"]
         clear = [
-            " ".join(
-                filter(None, (each.key.group, each.number, each.verdict.partition(",")[0], "by", _by(each)))
-            )
-            for each in means or own
-            if each.beyond and each.family in ("means", "shares")
+            " ".join(filter(None, (row.key.group, row.number, row.verdict.partition(",")[0], "by", _by(row))))
+            for row in means or of_attribute
+            if row.beyond and row.family in ("means", "shares")
         ]
         more = f", and {len(clear) - MOST_NAMED:,} more" if len(clear) > MOST_NAMED else ""
         sentences.append(f"After {name}: {', '.join(clear[:MOST_NAMED]) or 'changes may be chance'}{more}.")
@@ -54,39 +52,39 @@ def sentences_of(changes: Changes, attribute: str) -> list[str]:
 
 
 def parts_of_changes(changes: Changes) -> Iterator[Part]:
-    """A table for each event: of each kind of number, but value buckets, the largest changes first."""
+    """A table for each event: the largest changes of each kind of number first, no value buckets."""
     for name, between in changes.items():
         rows = [
             {
-                "attribute": each.key.attribute,
-                "group": each.key.group or ("other groups" if each.key.rest else ""),
-                "estimate": each.key.name,
-                "number": each.number,
+                "attribute": row.key.attribute,
+                "group": row.key.group or ("other groups" if row.key.rest else ""),
+                "estimate": row.key.name,
+                "number": row.number,
                 **{
-                    side: _text(each, value)
-                    for side, value in zip(SIDES, (each.first, each.second), strict=True)
+                    side: _text(row, value)
+                    for side, value in zip(SIDES, (row.first, row.second), strict=True)
                 },
-                "after - before": f"{_by(each, signed=True)}",
-                "verdict": each.verdict,
+                "after - before": f"{_by(row, signed=True)}",
+                "verdict": row.verdict,
             }
-            for each in between.comparison.differences
-            if each.family != "value buckets"
+            for row in between.comparison.differences
+            if row.family != "value buckets"
         ]
         table = table_of(rows[:MOST_ROWS], (*SIDES, "after - before"), optional=("group",))
         left = [f"The first {MOST_ROWS} of {len(rows):,} numbers."] if len(rows) > MOST_ROWS else []
         yield Part(f"Before and after {name}", [*between.sentences, *left], table)
 
 
-def _text(each: Difference, value: float) -> str:
-    ends = None if each.low is None or each.high is None else (each.low, each.high)
-    return words.rounded(value, ends, share=each.family in ("ranges", "shares"))
+def _text(row: Difference, value: float) -> str:
+    ends = None if row.low is None or row.high is None else (row.low, row.high)
+    return words.rounded(value, ends, share=row.family in ("ranges", "shares"))
 
 
-def _by(each: Difference, *, signed: bool = False) -> str:
+def _by(row: Difference, *, signed: bool = False) -> str:
     """A difference with its interval, of shares in points: without a sign where a verdict says it."""
-    sign = 1 if signed or each.second > each.first else -1
-    size, share = sign * (each.second - each.first), each.family in ("ranges", "shares")
-    low, high = sorted(sign * end for end in (each.low, each.high) if end is not None) or (size, size)
+    sign = 1 if signed or row.second > row.first else -1
+    size, share = sign * (row.second - row.first), row.family in ("ranges", "shares")
+    low, high = sorted(sign * end for end in (row.low, row.high) if end is not None) or (size, size)
     moved = words.rounded(size, (low, high), share=share).replace("%", " points")
     return (
         f"{moved} ({words.rounded_ends((low, high), share=share).replace('%', '')})" if low < high else moved
