@@ -273,7 +273,7 @@ def _alike(parts: Mapping[tuple[str, ...], Numbers]) -> set[tuple[str, ...]]:
 
 def _certain_ones_meet(one: Numbers, two: Numbers) -> list[bool]:
     """Which numbers may be equal, because their certain intervals meet, or are not known."""
-    if IF_SMOOTH not in one.ends and IF_SMOOTH not in two.ends:
+    if all(part.summed or IF_SMOOTH not in part.ends for part in (one, two)):
         return [False] * len(one.names)
     (low, high), (other_low, other_high) = one.under(CERTAIN).T, two.under(CERTAIN).T
     meet: list[bool] = (~((high < other_low) | (other_high < low))).tolist()
@@ -297,7 +297,7 @@ def ends_of(
         added: how two distances are added: ``np.hypot`` for independent errors, else ``np.add``.
         wider: how many times as far the ends of each side are from its numbers.
     """
-    (low, high), (other_low, other_high) = one.under(IF_SMOOTH).T, two.under(IF_SMOOTH).T
+    (low, high), (other_low, other_high) = one.of_differences.T, two.of_differences.T
     first, second = np.clip(one.values, low, high), np.clip(two.values, other_low, other_high)
     down = added(wider[1] * (second - other_low), wider[0] * (high - first))
     up = added(wider[1] * (other_high - second), wider[0] * (first - low))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.certainty import CERTAIN, IF_SMOOTH, LARGEST, Intervals
 from ldpbeam.domains import Floats, as_text, digits_of
-from ldpbeam.intervals.answer import each_level
+from ldpbeam.intervals.answer import UNBIASED_SUMS, each_level
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 
 #: The level of a mean's interval where the study asks for none.
@@ -53,6 +53,11 @@ class Numbers:
         if condition in (IF_SMOOTH, LARGEST) and ends is None:
             ends = self.ends.get(CERTAIN)
         return np.full((len(self.names), 2), np.nan) if ends is None else ends
+
+    @property
+    def of_differences(self) -> Floats:
+        """The ends that a difference starts from: of sums the certain ones, shape (numbers, 2)."""
+        return self.under(CERTAIN if self.summed else IF_SMOOTH)
 
     def flag(self, condition: str = CERTAIN) -> str:
         """Why the intervals of a condition may be wrong; empty if nothing says so.
@@ -104,15 +109,16 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         error = record.standard_error if part == "mean" else None
         if error is not None and not ends:
             ends = {CERTAIN: values[:, None] + z * error * np.array([[-1.0, 1.0]])}
-        numbers = Numbers(family, level, names, values, ends, values, intervals.flags)
-        low, high = numbers.under(IF_SMOOTH).T
+        summed = intervals.methods.get(part) == UNBIASED_SUMS or IF_SMOOTH not in ends
+        summed = summed and family in ("means", "shares") and record.keys is None
+        numbers = Numbers(family, level, names, values, ends, values, intervals.flags, summed)
+        low, high = numbers.of_differences.T
         # An interval that was cut where values end, such as at a share of zero, is wide on one side only, and
         # an estimate may lie outside of its interval: so the larger of the distances to both ends counts.
         errors = np.maximum.reduce([high - values, values - low, (high - low) / 2]) / z
         if error is not None:
             errors = np.array([error])
-        summed = family in ("means", "shares") and record.keys is None and IF_SMOOTH not in ends
-        yield replace(numbers, errors=errors, summed=summed)
+        yield replace(numbers, errors=errors)
 
 
 def _parts(record: EstimateRecord) -> Iterator[tuple[str, str, Sequence[str], Sequence[float]]]:

@@ -223,6 +223,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     sums = dict(of_sums.ends.get("certain", {}))
     if "mean" in sums:
         del smooth["mean"]
+        if is_joined(question):
+            # What a user's reports say together is more than their sums.
+            smooth["mean"] = if_smooth(domain.at(model[:1]), domain.at(middle[:1]), sums["mean"].columns)
         variance = variance_interval(question, people.centre, level)
         if variance is not None:
             del smooth["variance"]

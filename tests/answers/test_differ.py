@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from support.estimate_records import held, price, results
 
 from ldpbeam.answers.difference import compared
+from ldpbeam.intervals.answer import UNBIASED_SUMS
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 
@@ -29,3 +33,21 @@ def test_a_quantile_differs_only_if_certain_intervals_do_not_meet(
     assert of_median.beyond == beyond
     # If people are spread smoothly, it is known to a tenth.
     assert of_median.beyond_if_smooth
+
+
+def test_means_differ_by_their_sums_whatever_is_known_of_smooth_people() -> None:
+    """Certain intervals that meet are of numbers that may still differ: errors of sums add as squares."""
+    first, second = (
+        price(
+            mean=mean,
+            intervals=replace(
+                held(certain={"mean": (mean - 1, mean + 1)}, if_smooth={"mean": (mean - 0.1, mean + 0.1)}),
+                methods={"mean": UNBIASED_SUMS},
+            ),
+        )
+        for mean in (2.0, 3.8)
+    )
+    (of_mean,) = (
+        one for one in compared(results(first), results(second)).differences if one.number == "mean"
+    )
+    assert of_mean.low == pytest.approx(1.8 - math.hypot(1, 1)) and of_mean.verdict == "higher"

@@ -287,6 +287,20 @@ def test_everybody_is_within_the_whole_range_where_the_likelihood_is_of_second_o
     np.testing.assert_allclose(ends_of_range, [[1.0, 1.0]], atol=1e-4)
 
 
+@pytest.mark.parametrize("smoothly", [True, False])
+def test_the_mean_of_joined_services_is_narrower_than_that_of_their_sums_if_smooth(smoothly: bool) -> None:
+    """It never leaves that one: of four single values, the densities of the model know less than the sums."""
+    attribute = asked(("square_wave", 2.0), ("stochastic_rounding", 2.0), joined=True)
+    rng = np.random.default_rng(3)
+    for _ in range(4):
+        values = rng.beta(2.0, 4.0, 5_000) if smoothly else rng.choice([0.1, 0.35, 0.4, 0.8], 5_000)
+        told = found(attribute, statistic_of(attribute, values, rng))
+        (low, high), ((least, most),) = smooth(told, "mean")[0], told.ends["certain"]["mean"].columns
+        assert least <= low and high <= most
+        if smoothly:
+            assert low <= 60.0 * values.mean() <= high and high - low < 0.98 * (most - least)
+
+
 def with_a_gap(rng: np.random.Generator) -> Floats:
     return np.where(rng.random(30_000) < 0.5, rng.uniform(0.1, 0.4, 30_000), rng.uniform(0.6, 0.8, 30_000))
 
