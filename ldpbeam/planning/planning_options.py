@@ -63,7 +63,7 @@ def evaluate(parser: Parser) -> None:
     people.add_argument("--data", metavar="FILE", help="CSV file of people to draw from, with a header line")
     add_people_options(parser)
     trials = parser.add_argument_group("trials")
-    parser.set_defaults(epsilon=(), users=(10_000,), trials=5, mechanisms=(), estimators=())
+    parser.set_defaults(epsilons=(), users=(10_000,), trials=5, mechanisms=(), estimators=())
     trials.add_argument(
         "--epsilons", nargs="+", type=float, metavar="E", help="epsilons to try; each applies to all services"
     )
