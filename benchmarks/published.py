@@ -133,36 +133,29 @@ def acceleration(folder: Folder) -> Iterator[Row]:
 
         return loss
 
-    printed = {
+    histograms = {
         "square_wave": ("SW 1,007", "SW 734", "SW 334"),
         "piecewise": ("PM 1,021; GPM 1,034", "PM 741; GPM 740", "PM 329; GPM 292"),
     }
-    for mechanism, texts in printed.items():
-        for epsilon, theirs in zip((1.0, 2.0, 4.0), texts, strict=True):
-            yield Row(
-                1,
-                "OGPM, PETS 2025, distribution_classical.csv (histograms of raw reports)",
-                "acceleration, 6,159 values; L2 of counts in 49 bins",
-                epsilon,
-                theirs,
-                mechanism,
-                histogram(mechanism, epsilon),
-            )
-    printed = {
+    means = {
         "square_wave": ("SW .0946", "SW .0686", "SW .0362"),
         "piecewise": ("GPM, unbiased .0038", "GPM, unbiased .0016", "GPM, unbiased .0004"),
     }
-    for mechanism, texts in printed.items():
-        for epsilon, theirs in zip((1.0, 2.0, 4.0), texts, strict=True):
-            yield Row(
-                2,
-                "OGPM, PETS 2025, mean_classical.csv (error of the mean over 100 runs: bias)",
-                "acceleration; absolute error of the mean of one run",
-                epsilon,
-                theirs,
-                mechanism,
-                mean(mechanism, epsilon),
-            )
+    paper, bins = "OGPM, PETS 2025", "acceleration, 6,159 values; L2 of counts in 49 bins"
+    for number, source, setting, printed, loss_of in (
+        (1, f"{paper}, distribution_classical.csv (histograms of raw reports)", bins, histograms, histogram),
+        (
+            2,
+            f"{paper}, mean_classical.csv (error of the mean over 100 runs: bias)",
+            "acceleration; absolute error of the mean of one run",
+            means,
+            mean,
+        ),
+    ):
+        for mechanism, texts in printed.items():
+            for epsilon, theirs in zip((1.0, 2.0, 4.0), texts, strict=True):
+                loss = loss_of(mechanism, epsilon)
+                yield Row(number, source, setting, epsilon, theirs, mechanism, loss)
 
 
 def ranges_of(
@@ -213,8 +206,8 @@ def pripl_tree(folder: Folder) -> Iterator[Row]:
         fractions = file["queries"][:]
     printed = {"fnlwgt": "3.4e-4 ± .6e-4", "age": "2.5e-4", "hours-per-week": "1.26e-3 ± .3e-3"}
     for name, theirs in printed.items():
-        place = names.index(name)
-        size = int(sizes[place])
+        column = names.index(name)
+        size = int(sizes[column])
         queries = np.minimum(np.floor(fractions * size), size - 1)
         for step in (None, 1.0):
             yield Row(
@@ -224,7 +217,7 @@ def pripl_tree(folder: Folder) -> Iterator[Row]:
                 0.8,
                 f"PriPL-Tree {theirs}",
                 "square_wave, step 1" if step else "square_wave",
-                ranges_of(size, data[:, place].astype(float), queries, 0.8, step),
+                ranges_of(size, data[:, column].astype(float), queries, 0.8, step),
             )
 
 
@@ -236,8 +229,8 @@ def shares_of(truth: Floats, people: int, mechanism: str, epsilon: float) -> Cal
         categories = Categories(tuple(map(str, range(len(truth)))))
         shuffled = rng.permutation(truth)
         values = np.repeat(np.arange(len(truth)), np.round(shuffled * people).astype(int))
-        found = estimated(categories, mechanism, epsilon, values, seed)
-        return float(np.mean(np.square(found - shuffled)))
+        shares = estimated(categories, mechanism, epsilon, values, seed)
+        return float(np.mean(np.square(shares - shuffled)))
 
     return loss
 
@@ -278,8 +271,8 @@ def loloha() -> Iterator[Row]:
         def loss(seed: int, epsilon: float = epsilon) -> float:
             counts = np.random.default_rng(1000 + seed).multinomial(2500, np.full(360, 1 / 360))
             categories = Categories(tuple(map(str, range(360))))
-            found = estimated(categories, "olh", epsilon, np.repeat(np.arange(360), counts), seed)
-            return float(np.mean(np.square(found - counts / 2500)))
+            shares = estimated(categories, "olh", epsilon, np.repeat(np.arange(360), counts), seed)
+            return float(np.mean(np.square(shares - counts / 2500)))
 
         yield Row(
             9,

@@ -27,8 +27,8 @@ def _numbers(package: str, table: str, name: str, low: float, high: float) -> Nu
     """A column of numbers, people beyond [low, high] at its ends."""
 
     def values() -> tuple[Floats, Floats]:
-        found = _column(package, table, name).astype(np.float64)
-        return np.clip((found - low) / (high - low), 0.0, 1.0), np.ones(len(found))
+        people = _column(package, table, name).astype(np.float64)
+        return np.clip((people - low) / (high - low), 0.0, 1.0), np.ones(len(people))
 
     return Numbers(f"{table}: {name}", "held out", weighted(values), file=package)
 
