@@ -113,23 +113,23 @@ class StatisticIntervals:
 
     def _computed(self, question: Question, wanted: WantedIntervals, only_mean: bool) -> Intervals:
         """All that the reports tell, or of the mean alone, with flags and how each interval is computed."""
-        found = _intervals(question, wanted, only_mean=only_mean)
+        intervals = _intervals(question, wanted, only_mean=only_mean)
         how = ""
         if question.statistic.joined is not None:
             how = BY_USER
         elif question.repeats > 1:
             how = f"; for the fewest users who can have reported in {question.repeats:,} windows"
         methods = {
-            name: text if text.startswith("none") else text + how for name, text in found.methods.items()
+            name: text if text.startswith("none") else text + how for name, text in intervals.methods.items()
         }
-        ends, misfit = dict(found.ends), self._misfit(question)
+        ends, misfit = dict(intervals.ends), self._misfit(question)
         if ANY_LOOK in ends:
             methods[ANY_LOOK] = FOR_ALL_LOOKS.format(reports=wanted.any_look) + how
             if question.repeats > 1:
                 del ends[ANY_LOOK]
                 methods[ANY_LOOK] = REMEMBERED
-        flags = ({CERTAIN: misfit} if misfit else {}) | found.flags
-        return replace(found, simultaneous=wanted.simultaneous, ends=ends, methods=methods, flags=flags)
+        flags = ({CERTAIN: misfit} if misfit else {}) | intervals.flags
+        return replace(intervals, simultaneous=wanted.simultaneous, ends=ends, methods=methods, flags=flags)
 
     def _misfit(self, question: Question) -> str:
         """Why no interval holds, if tests of fit refute what the study claims; empty if none does."""

@@ -48,7 +48,7 @@ FEW = 5.0
 SPIKE = 4.0
 #: The draws of densities with atoms at both ends.
 OF_ATOMS = 80
-#: So many times more of the draws with an open comb may lie outside of an interval, beside as many as always.
+#: An open comb's draws may exceed an interval this many times as often as other draws.
 FEWER = 2.0
 #: So many draws lie beyond each end of an interval, if that takes no more than MOST_DRAWS.
 BEYOND, MOST_DRAWS = 6, 2_400

@@ -35,6 +35,9 @@ _TIME = r"\d{8}T\d{6}(?:\.\d{3})?Z"
 #: The name of a file of a window, or of a merged day.
 _NAME = re.compile(rf"(?P<what>.+)-(?P<start>{_TIME})-(?P<end>{_TIME})(?P<run>\..+?)?(?:{OF_A_DAY})?\.[a-z]+")
 
+#: The folders that runs share, and the endings of their files; tables go with the estimates.
+_SHARED = {STATISTICS: "avro", ESTIMATES: "jsonl"}
+
 
 def tidy_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam tidy`` and return its exit code."""
@@ -69,10 +72,6 @@ def tidy_command(options: argparse.Namespace) -> int:
     document({"output": output, "files": files, "days": len(whole)})
     print(f"{counted(files, 'file')} merged in {shown(output)}")
     return DONE
-
-
-#: The folders that runs share, and the endings of their files; tables go with the estimates.
-_SHARED = {STATISTICS: "avro", ESTIMATES: "jsonl"}
 
 
 def _days(folder: str, ending: str, before: int) -> Mapping[str, Sequence[str]]:
