@@ -33,6 +33,29 @@ def change(address: str, topic: str, setting: str, value: str) -> None:
     client.incremental_alter_configs([resource])[resource].result(PATIENCE)
 
 
+def produce_in_transactions(
+    address: str, topic: str, messages: Sequence[Any], *, aborted: Sequence[Any]
+) -> None:
+    """Write messages to partition 0 in a transaction that is committed, others in two that are aborted.
+
+    Each transaction takes an offset for its marker.
+    """
+    from confluent_kafka import Producer
+
+    writer = Producer({"bootstrap.servers": address, "transactional.id": uuid.uuid4().hex})
+    writer.init_transactions(PATIENCE)
+    for some, end in (
+        (aborted, writer.abort_transaction),
+        (messages, writer.commit_transaction),
+        (aborted, writer.abort_transaction),
+    ):
+        writer.begin_transaction()
+        for message in some:
+            writer.produce(topic, message.data, partition=0, headers={"content-type": message.content_type})
+        writer.flush(PATIENCE)
+        end(PATIENCE)
+
+
 def add_partitions(address: str, topic: str, partitions: int) -> None:
     """Let a topic have so many partitions."""
     from confluent_kafka.admin import AdminClient, NewPartitions

@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kafka_messages import add_partitions, change, new_topic, produce, remove_before
+from kafka_messages import (
+    add_partitions,
+    change,
+    new_topic,
+    produce,
+    produce_in_transactions,
+    remove_before,
+)
 from stream_messages import WEEK_AGO, evenly, one_by_one, reports_of, rides
 from support.waiting import wait_until
 
@@ -22,6 +29,7 @@ from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.arrivals import event_times
+from ldpbeam.transforms.sources.batch_input import decoded_parts
 from ldpbeam.transforms.sources.feeds import UNFOUND, FeedBatch, OpenFeed, elapsed
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
@@ -180,6 +188,29 @@ def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path)
         assert reading.position()["offsets"] == [[0, 500]]
     # The counts of batches join over what is gone.
     assert (found[0][0][0], found[0][-1][1]) == (100, 500)
+
+
+def test_a_log_that_begins_late_and_has_aborted_transactions_is_read_to_its_end(
+    kafka: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka.address, 1)
+    produce(kafka.address, topic, messages(10))
+    remove_before(kafka.address, topic, 10)
+    # At 10 to 12 and at 13, at 14 to 53 and at 54, at 55 to 57 and at 58.
+    produce_in_transactions(kafka.address, topic, messages(40), aborted=messages(3, seed=2))
+    reached = reach(KafkaRequest(KafkaTopic(kafka.address, topic)), {})
+    assert (reached.starts, reached.removed) == ({0: 10}, {})
+    with opened(kafka.address, topic, tmp_path) as reading:
+        assert sum(batch.num_rows for each in take(reading, 40) for batch in each.batches) == 40
+        wait_until(lambda: reading.take() is None and reading.position()["offsets"] == [[0, 59]])
+        assert (reading.state.lost, reading.state.lag.messages) == (None, 0)
+    produce(kafka.address, topic, messages(5))
+    with opened(kafka.address, topic, tmp_path, reading.position()) as again:
+        assert spans(take(again, 5))[0][-1][1] == 64
+        assert again.state.lost is None
+    span = span_of(KafkaTopic(kafka.address, topic), EARLIEST, LATEST)
+    parts = list(decoded_parts(span, Columns()))
+    assert sum(part.num_rows for part in parts if not isinstance(part, list)) == 45
 
 
 def test_where_a_first_run_begins(kafka: Any) -> None:

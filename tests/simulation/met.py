@@ -11,7 +11,7 @@ COMMON = {
             "an acknowledgement was lost", "delivered again after it was committed", "killed at a delete",
             "killed at a rename", "killed at a sync", "killed at a sync of a folder", "killed at a write",
             "killed between two turns", "retention removed what was not read", "the clock was set",
-            "the server was away",
+            "the last message was read again", "the server was away",
         )
     ),
     *(
@@ -28,8 +28,9 @@ COMMON = {
     *(
         f"world: {name}"
         for name in (
-            "a log", "a subscription", "duplicates: keep", "early panes", "groups", "joined windows",
-            "lateness", "memoised clients", "retention", "slides", "two services", "users: none",
+            "a log", "a log begins late", "a subscription", "duplicates: keep", "early panes", "groups",
+            "joined windows", "lateness", "memoised clients", "retention", "slides", "two services",
+            "users: none",
         )
     ),
 }  # fmt: skip

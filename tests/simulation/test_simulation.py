@@ -8,6 +8,7 @@ import pytest
 
 from simulation.day import simulate
 from simulation.met import COMMON
+from simulation.mutations import MUTATIONS, found_at
 
 SEEDS, AT_ONCE = 60, 10
 _met: Counter[str] = Counter()
@@ -24,3 +25,9 @@ def test_a_stream_says_what_the_judge_says(first: int) -> None:
 def test_all_faults_and_states_were_met() -> None:
     """It runs after the seeds, in their process: a file of tests is one process's."""
     assert not COMMON.difference(_met)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_fault_of_the_run_is_found_within_a_hundred_seeds(mutation: str) -> None:
+    assert found_at(mutation, 100) is not None

@@ -56,6 +56,7 @@ class World:
     partitions: int
     takes_once: bool
     messages: tuple[Message, ...]
+    offsets: tuple[int, ...]
     features: tuple[str, ...] = field(default=())
 
 
@@ -112,9 +113,12 @@ def world_of(seed: int) -> World:
             users=users, grouped=grouped, late=not slides, aborts=takes_once and not retention,
         )
     )  # fmt: skip
+    offsets = _offsets(random.Random(f"offsets of {seed}"), messages, partitions, holes=not retention)
+    first = {message.partition: at for message, at in reversed(list(zip(messages, offsets, strict=True)))}
+    features += ["a log begins late"] if takes_once and any(first.values()) else []
     return World(
         text, parse_study(text), size, period, lateness, disorder, services, partitions, takes_once,
-        messages, tuple(features),
+        messages, offsets, tuple(features),
     )  # fmt: skip
 
 
@@ -173,6 +177,19 @@ def _messages(
         messages.append(Message(number, partition, now, tuple(reports)))
         number += 1
     return messages
+
+
+def _offsets(
+    chance: random.Random, messages: tuple[Message, ...], partitions: int, *, holes: bool
+) -> tuple[int, ...]:
+    """The offsets of messages: a log may begin late, and have offsets without messages."""
+    following = [chance.choice([0, 0, 1_000]) for _ in range(partitions)]
+    offsets = []
+    for message in messages:
+        hole = chance.randrange(1, 4) if holes and chance.random() < 0.1 else 0
+        offsets.append(following[message.partition] + hole)
+        following[message.partition] = offsets[-1] + 1
+    return tuple(offsets)
 
 
 def batch_of(world: World, message: Message) -> pa.RecordBatch:
