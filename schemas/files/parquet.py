@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from ldpbeam.schemas.encodings import per_byte
 from ldpbeam.schemas.encodings.arrow_sizes import expanded_bytes
+from ldpbeam.schemas.reports.casts import is_list
 from ldpbeam.schemas.reports.columns import (
     Columns,
     decoded,
@@ -162,11 +163,18 @@ def decode_row_group(stream: IO[bytes], footer: Any, index: int, wanted: Columns
         names, payload = list(places), wanted.fields["payload"]
         chunks = _chunks(file, source, index)
         packed = sum(chunk.total_compressed_size for chunk in chunks)
-        per_byte.check(rows * len(names), packed, per_byte.VALUES_OF_COLUMNS, "values")
         read = {name: chunks[at] for name, at in places.items()}
-        _refuse_sizes(read, rows)
+        per_byte.check(
+            sum(chunk.num_values for chunk in read.values()), packed, per_byte.VALUES_OF_COLUMNS, "values"
+        )
+        lists = [name for name in names if is_nested(schema.field(name).type)]
+        _refuse_sizes(read, rows, lists)
         longest = _longest_values(source, footer, index, read)
-        shared = [name for name, length in longest.items() if BATCH_REPORTS * length > BATCH_BYTES]
+        shared = [
+            name
+            for name, length in longest.items()
+            if BATCH_REPORTS * length > BATCH_BYTES and name not in lists
+        ]
         most = _batch_rows(footer, places, read, rows, {**longest, **dict.fromkeys(shared, 0)})
         size = sum(chunk.total_compressed_size for chunk in read.values())
         file = opened(source, footer, shared, columns=len(read), at_once=size <= MOST_AT_ONCE)
@@ -181,7 +189,7 @@ def decode_row_group(stream: IO[bytes], footer: Any, index: int, wanted: Columns
                 columns = dict(zip(names, part.columns, strict=True))
                 whole = whole_of(columns) if wanted.whole else None
                 if payload in schema.names and payload not in columns:
-                    # A nested payload is invalid. It becomes NaN, because null would mean a missing payload.
+                    # Other nested payloads are invalid. They become NaN: null would mean a missing payload.
                     columns[payload] = pa.array(np.full(part.num_rows, np.nan))
                 row = pa.array(np.arange(start, start + part.num_rows))
                 position = pa.array(np.full(part.num_rows, index))
@@ -197,7 +205,7 @@ def decode_row_group(stream: IO[bytes], footer: Any, index: int, wanted: Columns
 
 
 def _read_columns(schema: pa.Schema, wanted: Columns) -> dict[str, int]:
-    """The wanted columns that are not nested (all, for whole records): the place of each among the leaves.
+    """The wanted columns that are not nested (all, for whole records) or are lists of payloads: their leaves.
 
     Raises:
         ValueError: if two columns have the same name.
@@ -206,7 +214,8 @@ def _read_columns(schema: pa.Schema, wanted: Columns) -> dict[str, int]:
     places, leaf = dict[str, int](), 0
     for field in schema:
         name = field.name
-        if not is_nested(field.type) and (name in read or (wanted.whole and fields[name] == 1)):
+        flat = not is_nested(field.type) or (name == wanted.fields["payload"] and is_list(field.type))
+        if flat and (name in read or (wanted.whole and fields[name] == 1)):
             places[name] = leaf
         leaf += _leaves(field.type)
     if twice := sorted(name for name in places if fields[name] > 1):
@@ -233,13 +242,16 @@ def _chunks(file: Any, source: _Source, index: int) -> list[Any]:
     return [group.column(leaf) for leaf in leaves]
 
 
-def _refuse_sizes(read: Mapping[str, Any], rows: int) -> None:
-    """Check what the footer says of the columns that are read, by name.
+def _refuse_sizes(read: Mapping[str, Any], rows: int, lists: Collection[str]) -> None:
+    """Check what the footer says of the columns that are read, by name; some are of lists.
 
     Raises:
         ValueError: if a column has not one value for each row, or too many bytes once it is decompressed.
     """
-    if any(chunk.num_values != rows for chunk in read.values()):
+    # An empty list has a value, too, which says that it is there.
+    if any(
+        chunk.num_values < rows if name in lists else chunk.num_values != rows for name, chunk in read.items()
+    ):
         raise ValueError("a column does not have one value for each row")
     added = sum(chunk.total_uncompressed_size - chunk.total_compressed_size for chunk in read.values())
     if added > MOST_ADDED:
@@ -268,10 +280,11 @@ def _longest_values(source: _Source, footer: Any, index: int, read: Mapping[str,
     if large:
         source.left = MOST_READ
         # Reading the first row of a column as a dictionary gives the whole dictionary.
-        file = opened(source, footer, large, columns=len(large))
+        file = opened(source, footer, [read[name].path_in_schema for name in large], columns=len(large))
         batches = file.iter_batches(1, row_groups=[index], columns=large, use_threads=False)
         for first in batches:
-            for name, column in zip(first.schema.names, first.columns, strict=True):
+            for name, values in zip(first.schema.names, first.columns, strict=True):
+                column = values.flatten() if is_nested(values.type) else values
                 if pa.types.is_dictionary(column.type) and len(column.dictionary):
                     sizes[name] = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
             break
@@ -292,7 +305,7 @@ def _batch_rows(
         raise ValueError(f"a row would have {size:,} bytes")
     for name, chunk in read.items():
         plain = chunk.total_uncompressed_size
-        size += longest.get(name, 0) + plain // max(1, rows)
+        size += longest.get(name, 0) * max(1, chunk.num_values // max(1, rows)) + plain // max(1, rows)
         if "DELTA_BYTE_ARRAY" in chunk.encodings:
             size += min(plain, MOST_REPEATED)
     return int(min(BATCH_REPORTS, max(1, BATCH_BYTES // 2 // max(1, size))))

@@ -375,16 +375,24 @@ def _payloads(array: pa.Array) -> pa.Array:
         return array
     if pa.types.is_integer(kind):
         return pc.cast(array, pa.int64(), safe=False)
-    if _is_list(kind) and (is_number(kind.value_type) or pa.types.is_string(kind.value_type)):
-        return pc.binary_join(pc.cast(array, pa.list_(pa.string())), ",")
+    if is_list(kind):
+        texts = pc.cast(array, pa.list_(pa.string()))
+        # One null in a list would make the whole text null.
+        filled = pa.ListArray.from_arrays(texts.offsets, pc.fill_null(texts.values, ""))
+        return pc.if_else(texts.is_valid(), pc.binary_join(filled, ","), None)
     others = (pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
     if pa.types.is_fixed_size_binary(kind) or any(is_other(kind) for is_other in others):
         return array
     return pc.if_else(pc.is_valid(array), np.nan, pa.scalar(None, pa.float64()))
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is that of lists of numbers or of texts."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(of(kind) for of in lists) and (
+        is_number(kind.value_type) or any(of(kind.value_type) for of in texts)
+    )
 
 
 def is_without_zone(kind: pa.DataType) -> bool:

@@ -86,13 +86,13 @@ def without_nested(name: str, values: Sequence[object]) -> list[object]:
     """The values of a column, without lists and records: Arrow needs much memory for deeply nested ones.
 
     In their place is NaN in payloads and :data:`UNREADABLE` in names, where null would mean a missing one. A
-    payload that is a list of numbers or texts is a text with commas.
+    payload that is a list of whole numbers or texts is a text with commas, in which nulls are empty.
     """
     instead = np.nan if name == "payload" else None if name in _OTHERS else UNREADABLE
 
     def flat(value: object) -> object:
-        if name == "payload" and isinstance(value, list) and {*map(type, value)} <= {int, str}:
-            return ",".join(map(str, value))
+        if name == "payload" and isinstance(value, list) and {*map(type, value)} <= {int, str, type(None)}:
+            return ",".join("" if part is None else str(part) for part in value)
         return instead if isinstance(value, dict | list) else value
 
     return [flat(value) for value in values]

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
+import fastavro
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from support.spooled import Stream
 from support.tallied import tallied
 
 import ldpbeam as ldp
+from ldpbeam.beam.rows import CountRow, StatisticRow, statistic_of
 from ldpbeam.command_line.main import main
+from ldpbeam.library.tables import decoded_batches
+from ldpbeam.schemas.messages.binary import Message
+from ldpbeam.schemas.messages.decode import LINES, decode_messages
+from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.schemas.reports.columns import Columns
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports.counts import accounting
+from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.read import read_range
+from ldpbeam.transforms.tally import tally_of
 
 TEXT = """\
 study: bits
@@ -79,32 +100,128 @@ RECORDS: list[dict[str, Any]] = [
         {"user_id": "carl", "values": ["101", "11"]},
         {"user_id": "dora", "values": ["1011", "11", "10"]},
         {"user_id": "emil"},
+        {"user_id": "fay", "values": ["010", "11", None]},
     )
 ]
+TABLE = pa.Table.from_pylist(RECORDS)
+COLUMNS = columns_or_only(parse_study(SEVERAL), None, None)
+FATES = {"in": 13, "used": 7, "duplicates": 2, "dead_letters": 4}
+REASONS = {"no_payload": 3, "payload_wrong_length": 1}
+
+#: The users and the histogram of each attribute, and the counts.
+Found = tuple[dict[str, tuple[int | None, list[int]]], Mapping[str, int]]
 
 
-def check(accounting: dict[str, Any]) -> None:
-    assert (accounting["in"], accounting["used"], accounting["duplicates"]) == (11, 6, 2)
-    assert accounting["dead_letters_by_reason"] == {"no_payload": 2, "payload_wrong_length": 1}
+def counted(batches: Iterable[Any], _: Path) -> Found:
+    """What decoded batches are counted as."""
+    tally = tally_of(parse_study(SEVERAL), batches)
+    assert tally.accounting["dead_letters_by_reason"] == REASONS
+    return histograms(tally.snapshots), tally.accounting
 
 
-def test_a_record_is_a_report_to_every_attribute_of_one_user_and_time() -> None:
-    tally = tallied(SEVERAL, pa.Table.from_pylist(RECORDS))
-    found = {each.attribute: each.statistic for each in tally.snapshots}
-    assert {name: (s.users, s.histograms[0].tolist()) for name, s in found.items()} == {
-        "x": (3, [1, 2, 2, 1, 1, 2]),
-        "y": (3, [1, 2, 2, 1]),
-    }
-    check(tally.accounting)
+def histograms(snapshots: Iterable[Snapshot]) -> dict[str, tuple[int | None, list[int]]]:
+    return {one.attribute: (one.statistic.users, one.statistic.histograms[0].tolist()) for one in snapshots}
 
 
-def test_lists_are_read_of_json(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(SEVERAL)
-    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, RECORDS)))
-    study, reports, out = (str(tmp_path / name) for name in ("study.yaml", "in.jsonl", "out"))
-    given = ["--study", study, "--input", reports, "--output", out]
-    assert main(["estimate", *given, "--max-bad-fraction", "1"]) == 0
-    check(json.loads((tmp_path / "out" / "accounting.json").read_text()))
+def in_memory(reports: Any) -> Callable[[Path], Found]:
+    return lambda folder: counted(decoded_batches(reports, COLUMNS), folder)
+
+
+def of_file(path: Path, columns: Columns) -> Iterator[Any]:
+    found = files.sniff(str(path), path.stat().st_size)
+    assert isinstance(found, files.ReportFile)
+    return (item for part in files.split(found) for item in read_range(part, columns))
+
+
+def in_a_file(write: Callable[[Path], object]) -> Callable[[Path], Found]:
+    def way(folder: Path) -> Found:
+        write(folder / "reports")
+        return counted(of_file(folder / "reports", COLUMNS), folder)
+
+    return way
+
+
+def in_a_stream(folder: Path) -> Found:
+    """A stream on this machine that is killed."""
+    batches = list(decode_messages([Message("1", json_lines(), LINES)], COLUMNS))
+    stream = Stream(parse_study(SEVERAL), batches, folder)
+    run = stream.through(kills=[1])
+    return histograms(stream.snapshots().values()), accounting(run.counts.items())
+
+
+#: The rows that a pipeline gave; the engine runs in this process.
+_rows: list[Any] = []
+
+
+def _give(row: Any) -> None:
+    _rows.append(row)
+
+
+def in_a_pipeline(_: Path) -> Found:
+    """``Estimate`` of a collection of Beam."""
+    _rows.clear()
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        found = pipeline | beam.Create(RECORDS) | ldp.beam.Estimate(SEVERAL)
+        _ = (found.statistics, found.counts) | beam.Flatten() | beam.Map(_give)
+    counts = Counter({row.name: row.reports for row in _rows if isinstance(row, CountRow)})
+    statistics = [(row.attribute, statistic_of(row)) for row in _rows if isinstance(row, StatisticRow)]
+    return {name: (one.users, one.histograms[0].tolist()) for name, one in statistics}, counts
+
+
+def json_lines() -> bytes:
+    return "\n".join(map(json.dumps, RECORDS)).encode()
+
+
+def write_avro(path: Path, records: list[dict[str, Any]], **lists: str) -> None:
+    """Records of texts, and of lists of some type."""
+    kinds: dict[str, Any] = dict.fromkeys(records[0], "string")
+    kinds |= {name: ["null", {"type": "array", "items": ["null", kind]}] for name, kind in lists.items()}
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    with path.open("wb") as stream:
+        fastavro.writer(stream, {"type": "record", "name": "R", "fields": fields}, records)
+
+
+WAYS: dict[str, Callable[[Path], Found]] = {
+    "a table": in_memory(TABLE),
+    "pandas": in_memory(pd.DataFrame(RECORDS)),
+    "polars": in_memory(pl.from_arrow(TABLE)),
+    "JSON lines": in_a_file(lambda path: path.write_bytes(json_lines())),
+    "Parquet": in_a_file(lambda path: pq.write_table(TABLE, path)),
+    "Parquet of large lists": in_a_file(
+        lambda path: pq.write_table(TABLE.cast(TABLE.schema.set(
+            2, TABLE.schema.field(2).with_type(pa.large_list(pa.string())))), path, row_group_size=4)
+    ),
+    "Avro": in_a_file(lambda path: write_avro(path, RECORDS, values="string")),
+    "a stream": in_a_stream,
+    "a pipeline": in_a_pipeline,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_is_a_report_to_every_attribute_of_one_user_and_time(way: str, tmp_path: Path) -> None:
+    found, counts = WAYS[way](tmp_path)
+    assert found == {"x": (4, [2, 2, 2, 2, 2, 2]), "y": (3, [1, 2, 2, 1])}
+    assert {name: counts[name] for name in FATES} == FATES
+
+
+LISTS = BITS.astype(int).tolist()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: path.write_text("\n".join(json.dumps({"payload": row}) for row in LISTS)),
+        lambda path: pq.write_table(pa.table({"payload": pa.array(LISTS, pa.list_(pa.int8()))}), path),
+        lambda path: pq.write_table(pa.table({"payload": pa.array(LISTS, pa.list_(pa.int64(), 11))}), path),
+        lambda path: write_avro(path, [{"payload": row} for row in LISTS], payload="int"),
+    ],
+    ids=["JSON lines", "Parquet", "Parquet of one length", "Avro"],
+)
+def test_lists_in_files_count_as_packed_bits(write: Callable[[Path], object], tmp_path: Path) -> None:
+    study = parse_study(TEXT.replace("FORM", "bits"))
+    write(tmp_path / "reports")
+    tally = tally_of(study, of_file(tmp_path / "reports", columns_or_only(study, None, None)))
+    assert tally.snapshots == PACKED.snapshots
 
 
 @pytest.mark.parametrize(
@@ -123,10 +240,18 @@ def test_what_a_study_cannot_say(old: str, new: str, said: str) -> None:
         ldp.Study.from_yaml(SEVERAL.replace(old, new))
 
 
+@pytest.mark.parametrize("way", ["estimate", "stream", "Estimate", "ReadReports"])
 def test_whole_records_with_several_reports_are_not_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    said = "read again their good reports would count twice"
+    if way in ("Estimate", "ReadReports"):
+        transform = getattr(ldp.beam, way)
+        given = (SEVERAL,) if way == "Estimate" else (SEVERAL, "in.jsonl")
+        with pytest.raises(ValueError, match=said):
+            transform(*given, keep_bad_records=True)
+        return
     (tmp_path / "study.yaml").write_text(SEVERAL)
-    given = ["--study", f"{tmp_path}/study.yaml", "--input", "in.jsonl", "--output", f"{tmp_path}/out"]
-    assert main(["estimate", *given, "--keep-bad-records"]) == 2
-    assert "records with several attributes cannot be kept" in capsys.readouterr().err
+    given = ("--study", f"{tmp_path}/study.yaml", "--input", f"{tmp_path}/in", "--output", f"{tmp_path}/out")
+    assert main([way, *given, "--keep-bad-records"]) == 2
+    assert said in capsys.readouterr().err

@@ -75,7 +75,10 @@ def wanted_columns(
     lists = [described.place[0] for described in study.attributes.values() if described.place]
     if lists:
         if whole:
-            raise ValueError("records with several attributes cannot be kept: leave out --keep-bad-records")
+            raise ValueError(
+                "records with several attributes are not kept, because read again their good reports would "
+                "count twice: leave out --keep-bad-records, and read the input again when the study is mended"
+            )
         renamed = {"payload": lists[0], **(renamed or {})}
         services = {name for described in study.attributes.values() for name in described.services}
         attribute = attribute or next(iter(study.attributes))
