@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from ldpbeam.answers.between import between_groups, between_windows
-from ldpbeam.answers.tables import summary_text
 from ldpbeam.clients.times import milliseconds_of
 from ldpbeam.library.differences import Differences, not_compared
 from ldpbeam.library.needed import needed
-from ldpbeam.library.page import as_html
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.schemas.outputs.records import EstimateRecord, PeriodEntry
 from ldpbeam.schemas.outputs.snapshots import Snapshot
@@ -68,6 +66,8 @@ class Estimates:
         return self.summary()
 
     def _repr_html_(self) -> str:
+        from ldpbeam.library.page import as_html
+
         return as_html(self.study.name, self.estimates, self.counts)
 
     def only(
@@ -133,6 +133,9 @@ class Estimates:
 
     def summary(self) -> str:
         """A table of the estimates, what became of every report, and why some were no use, as text."""
+        # A program that prints no table does without rich.
+        from ldpbeam.answers.tables import summary_text
+
         return summary_text(self.estimates, self.counts)
 
     def to_arrow(self, table: Which = "estimates") -> pa.Table:

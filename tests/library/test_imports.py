@@ -66,8 +66,8 @@ def test_counts_need_no_more_than_a_study_and_arrow() -> None:
         PREPARED.partition("table =")[0] + "ldp.estimate(study, counts={'cell': [1, 2], 'count': [9, 30]})"
     )
     needed = {"numpy", "scipy", "pyarrow", "pydantic"}
-    # yaml and fastavro come with the study, and rich with the tables that are printed.
-    assert needed <= loaded(counted) <= needed | {"yaml", "fastavro", "rich", "pandas"}
+    # yaml and fastavro come with the study.
+    assert needed <= loaded(counted) <= needed | {"yaml", "fastavro", "pandas"}
     assert not modules(counted) & {"duckdb", "cryptography", "sqlite3", "multiprocessing", "scipy.stats"}
 
 
