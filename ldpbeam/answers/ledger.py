@@ -5,15 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ldpbeam.answers.readers import of_window, worst
 from ldpbeam.attributes import Attribute
-from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, Spent
+from ldpbeam.schemas.outputs.records import LedgerEntry, Spent
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.spent import DECIMALS
 from ldpbeam.study import Study, attribute_of
@@ -32,8 +30,7 @@ class Ledger:
     The epsilons of a user's reports to several services are added up. The ledger does not know which reports
     to different attributes, in different groups or about different coordinates of a vector come from the same
     user, and it does not include reports dropped as duplicates. With any of these, users may have spent more
-    than it says. Users over the study's ``epsilon_cap`` are counted. What readers of the estimates learn is
-    stated for the users for whom it is most.
+    than it says. Users over the study's ``epsilon_cap`` are counted.
 
     Args:
         study: the study of the run.
@@ -59,14 +56,11 @@ class Ledger:
             sent = *self._sent.get(key, ()), (snapshot.attribute, users)
             self._sent[key] = self._alike.setdefault(sent, sent)
 
-    def entries(self) -> Iterator[LedgerEntry]:
-        """The entries, in the order in which their first snapshots came."""
-        for entry, windows in self.alike():
-            for window in windows:
-                yield replace(entry, **window_fields(window))
-
     def alike(self) -> Iterator[tuple[LedgerEntry, Iterator[Bounds | None]]]:
-        """(an entry without its window, the windows of all that follow each other and are else equal)."""
+        """(an entry without its window, the windows of all that follow each other and are else equal).
+
+        Entries come in the order of their first snapshots.
+        """
         spent = cache(self._spent)
         for (name, group, _, sent), alike in itertools.groupby(self._sent.items(), _but_window):
             entry = LedgerEntry(attribute=name, group=group, **window_fields(None), **spent(sent))
@@ -74,7 +68,6 @@ class Ledger:
 
     def _spent(self, sent: _Sent) -> dict[str, Any]:
         """The fields of an entry that depend on what was sent."""
-        claims: list[Guarantee | None] = []
         by_epsilon: dict[tuple[float, float], int] = {}
         for name, each in sent:
             versions = self._study.attribute(name).versions
@@ -82,14 +75,12 @@ class Ledger:
                 answered = [v.mechanism for i, v in enumerate(versions) if mask >> i & 1]
                 total = round(sum(m.epsilon for m in answered), DECIMALS), sum(m.delta for m in answered)
                 by_epsilon[total] = by_epsilon.get(total, 0) + users
-                claims.append(of_window(self._study, answered, users))
         cap = self._study.epsilon_cap
         most = math.inf if cap is None else round(cap, DECIMALS)
         return {
             "spent": tuple(Spent(epsilon, n, delta) for (epsilon, delta), n in sorted(by_epsilon.items())),
             "epsilon_cap": cap,
             "users_over_cap": sum(n for (epsilon, _), n in by_epsilon.items() if epsilon > most),
-            "readers": worst(claims),
         }
 
 

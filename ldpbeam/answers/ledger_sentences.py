@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ldpbeam.schemas.outputs.records import Guarantee, PeriodEntry
+from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.words import first_ones
-
-#: On what every claim depends.
-LIMITS = "That is so if all users are honest, and the estimates of a window are published once."
-
-
-def sentence(claim: Guarantee | None, what: str) -> str:
-    """What is claimed of the estimates of something, and what is not."""
-    if claim is None:
-        return f"Readers of the estimates {what}: nothing beyond the epsilon of the reports is claimed."
-    delta = f" and delta {claim.delta:.1g}" if claim.delta else ""
-    return (
-        f"Readers of the estimates {what}, who see no report, learn of a user at most epsilon "
-        f"{claim.epsilon:.3g}{delta}."
-    )
 
 
 def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
@@ -31,7 +17,6 @@ def sentences(entries: Sequence[PeriodEntry]) -> Iterator[str]:
                 f"{entry.period_start} to {entry.period_end}"
             )
         yield from lacking(entry)
-        yield sentence(entry.readers, f"from {entry.period_start} to {entry.period_end}")
 
 
 def lacking(entry: PeriodEntry) -> Iterator[str]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from ldpbeam.answers import readers
-from ldpbeam.schemas.outputs.records import Guarantee, LedgerEntry, PeriodEntry, SpentAtMost
+from ldpbeam.schemas.outputs.records import PeriodEntry, SpentAtMost
 from ldpbeam.spent import Costs, Line, PeriodSpent, added, costs_of, services_of, spent, values_of
 from ldpbeam.study import LedgerPeriod, Study
-from ldpbeam.times import format_duration, milliseconds, rfc3339
+from ldpbeam.times import format_duration, rfc3339
 
 
 def added_up(study: Study, users: Iterable[pa.RecordBatch]) -> dict[int, PeriodSpent]:
@@ -29,54 +27,13 @@ def spent_in(users: pa.RecordBatch, costs: Costs) -> dict[int, PeriodSpent]:
     return spent(periods, np.stack(reports), costs)
 
 
-def entries_of(
-    study: Study, totals: Mapping[int, PeriodSpent], runs: Sequence[Sequence[LedgerEntry]]
-) -> list[PeriodEntry]:
-    """An entry for each period.
-
-    Args:
-        study: the study.
-        totals: what users spent, by the start of the period.
-        runs: the ledger of each run that published estimates.
-    """
+def entries_of(study: Study, totals: Mapping[int, PeriodSpent]) -> list[PeriodEntry]:
+    """An entry for each period, of what users spent by the start of the period."""
     assert study.ledger is not None
-    published = _by_period(study, runs)
-    return [
-        _entry(
-            study.ledger,
-            start,
-            each,
-            readers.of_period(study, published.get(start if study.windows else None, ()), start),
-        )
-        for start, each in sorted(totals.items())
-    ]
+    return [_entry(study.ledger, start, each) for start, each in sorted(totals.items())]
 
 
-def _by_period(
-    study: Study, runs: Sequence[Sequence[LedgerEntry]]
-) -> Mapping[int | None, Sequence[Sequence[LedgerEntry]]]:
-    """The ledger of each run that published in a period, by its start, which is None without windows.
-
-    Event times come from clients, so there may be many periods: not every run is read for each.
-    """
-    assert study.ledger is not None
-    periods = study.ledger.periods
-    published: dict[int | None, list[list[LedgerEntry]]] = defaultdict(list)
-    for entries in runs:
-        of_run: dict[int | None, list[LedgerEntry]] = defaultdict(list)
-        for entry in entries:
-            start = None if entry.window_start is None else milliseconds(entry.window_start)
-            of_run[None if start is None else periods.holding(start)[0]].append(entry)
-        for start, some in of_run.items():
-            published[start].append(some)
-    return published
-
-
-def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Guarantee | None) -> PeriodEntry:
-    reports = float(spent.changes_included.epsilons[-1])
-    if claim and reports < claim.epsilon:
-        # Readers learn no more than the reports of the user who spent most reveal.
-        claim = Guarantee(reports, spent.delta)
+def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent) -> PeriodEntry:
     return PeriodEntry(
         period_start=rfc3339(start),
         period_end=rfc3339(ledger.periods.holding(start)[1]),
@@ -87,7 +44,6 @@ def _entry(ledger: LedgerPeriod, start: int, spent: PeriodSpent, claim: Guarante
         delta=spent.delta,
         cap=ledger.cap,
         users_over_cap=spent.about_values.above(ledger.cap),
-        readers=claim,
     )
 
 

@@ -167,7 +167,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "ledger", "what users spent over periods, in all windows, services and attributes",
             "ldpbeam ledger out",
             "ldpbeam.pipelines.commands.ledger:ledger_command", "ldpbeam.pipelines.options.merged:ledger",
-            printing=("json", "quiet", "verbose"),
+            printing=("json",),
         ),
         Command(
             "dead-letters", "why reports could not be used, with examples of where they are",

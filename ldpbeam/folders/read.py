@@ -92,18 +92,6 @@ def _alone(folder: str, about: RunRecord) -> Results:
     return Results(folder, kind, about, partial(_study, folder, about), (run,), estimates)
 
 
-def read_ledgers(folder: str) -> dict[str, tuple[LedgerEntry, ...]]:
-    """The ledger of each run in an output folder, by the run's name: empty if it shares its folder with none.
-
-    Raises:
-        UserError: if one is damaged.
-    """
-    with naming(folder):
-        shared = map(folder_of, files_in(join(folder, RUNS), f"*/{LEDGER}"))
-    folders = {"": folder, **{name: join(folder, RUNS, name) for name in shared}}
-    return {name: _read(tuple[LedgerEntry, ...], path, LEDGER) or () for name, path in folders.items()}
-
-
 def read_study(folder: str) -> Study:
     """The study of an output folder, of which nothing else is read.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ldpbeam.answers import ledger, periods
+from ldpbeam.answers import periods
 from ldpbeam.answers.ledger_queries import reports_of_users
 from ldpbeam.answers.published import cut_windows, warnings_of, with_refusals, without_groups
 from ldpbeam.clients.times import window_time
@@ -66,10 +66,8 @@ def _periods(study: Study, tally: Tally) -> tuple[PeriodEntry, ...]:
     """What users spent in each period of the ledger."""
     if study.ledger is None:
         return ()
-    spent = ledger.Ledger(study)
-    spent.add(tally.snapshots)
     totals = periods.added_up(study, reports_of_users(study, [distinct(tally.received).to_batches()]))
-    return tuple(periods.entries_of(study, totals, [list(spent.entries())]))
+    return tuple(periods.entries_of(study, totals))
 
 
 def _span(study: Study, start: datetime | str | int | None, stop: datetime | str | int | None) -> Span:

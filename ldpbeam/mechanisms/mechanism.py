@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -94,15 +93,6 @@ class Mechanism(ABC):
     def delta(self) -> float:
         """The delta of (epsilon, delta)-privacy; 0 for all mechanisms but the Gaussian one."""
         return 0.0
-
-    @property
-    def total_variation(self) -> float:
-        """The largest total variation between the reports of two values, or more than that, in (0, 1].
-
-        It says how far reports hide among others (:mod:`ldpbeam.over_time.amplification`). No mechanism with
-        this epsilon and without a delta has more than (E - 1)/(E + 1).
-        """
-        return math.tanh(self.epsilon / 2.0)
 
     @property
     def granularity(self) -> int:

@@ -48,11 +48,6 @@ class SampledCoordinate(Mechanism):
         """The coordinate's index in four bytes, then the inner mechanism's report."""
         return np.dtype([("coordinate", "<u4"), ("report", self.inner.payload_dtype.newbyteorder("<"))])
 
-    @property
-    def total_variation(self) -> float:
-        """That of one coordinate, if all of them differ."""
-        return self.inner.total_variation
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per row of a matrix of values in [0, 1], shape (people, size)."""
         matrix = np.asarray(values, dtype=np.float64)

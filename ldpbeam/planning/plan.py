@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from rich.console import Console
 
 from ldpbeam.answers.explain import less_noise
 from ldpbeam.answers.fitting import print_fitting
-from ldpbeam.answers.readers import everybody, of_plan, plan_sentences
 from ldpbeam.command_line.checks import study_of
 from ldpbeam.errors import DONE, UserError
 from ldpbeam.planning.designs import MONTH, designs
@@ -49,16 +47,11 @@ def plan_command(options: argparse.Namespace) -> int:
             for number, (name, populations) in enumerate(tried, 1):
                 planned += simulated(study, name, populations, users, options.error, seeds)
                 show(number, None)
-    claims = {name: everybody(study, name, users) for name in study.attributes if name in wanted}
-    of_period = of_plan(study, claims)
-    planned = [
-        replace(line, readers=claims[attribute_of(line.attribute)], readers_of_period=of_period)
-        for line in map(functools.partial(detailed, study), planned)
-    ]
+    planned = [detailed(study, line) for line in planned]
     document([asdict(line) for line in planned])
     if planned:
         _print(planned, options.error)
-    for sentence in (*_notes(study, wanted, planned, options, users), *plan_sentences(study, claims)):
+    for sentence in _notes(study, wanted, planned, options, users):
         print(shown(sentence))
     return DONE
 

@@ -15,7 +15,6 @@ from ldpbeam.intervals.finest_detail import expected_intervals
 from ldpbeam.planning.influence import influence
 from ldpbeam.planning.planning_options import MOST_SIMULATED
 from ldpbeam.planning.precision import OF_UNBIASED_REPORTS, precision
-from ldpbeam.schemas.outputs.records import Guarantee
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.trials.trial import of_population, trial
 
@@ -56,9 +55,6 @@ class Planned:
         one_percent_fake: the most by which a share of 1% of fake users moves the estimate, in the unit of the
             error; m of n fake users move it by 100 m/n times that. None if there is no such bound, as where a
             user may count several times, or if there are too many categories to compute it.
-        readers: what readers of the attribute's estimates of a window learn at most of a user; None if
-            nothing is claimed.
-        readers_of_period: the same of all attributes and windows of a period of the ledger.
         finest_detail: the finest detail of numbers that the reports show, as a part of the range; None for
             others, and where it is not known.
         certain_widths: how wide the certain intervals of quantiles and of ranges are expected to be, by name.
@@ -76,8 +72,6 @@ class Planned:
     users_for_error: int | None
     source: str
     one_percent_fake: float | None = None
-    readers: Guarantee | None = None
-    readers_of_period: Guarantee | None = None
     finest_detail: float | None = None
     certain_widths: Mapping[str, float] = field(default_factory=dict)
 

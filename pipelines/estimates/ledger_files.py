@@ -19,7 +19,6 @@ from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import ESTIMATES, LEDGER, LEDGER_PERIODS, Output, names_in
-from ldpbeam.folders.read import read_ledgers
 from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
 from ldpbeam.pipelines.runs.ledger_sums import user_reports, write_sums
 from ldpbeam.pipelines.runs.scheduled import Scheduled
@@ -68,7 +67,7 @@ def totals_of(study: Study, files: Sequence[ReceivedFile]) -> dict[int, PeriodSp
         if file.about.study != wanted:
             raise UserError(
                 f"{file.path}: a run of another study wrote this ledger: its services, epsilons, windows or "
-                "period differ; ldpbeam ledger --study FILE --input REPORTS adds up reports of both"
+                "period differ; estimate the reports of both with one study, into a folder of its own"
             )
         if file.about.key != files[0].about.key:
             raise UserError(
@@ -90,9 +89,8 @@ def write_periods(study: Study, folders: Sequence[str]) -> list[PeriodEntry]:
         bring_streams_together(Output(study, folder, ""))
     first = Output(study, folders[0], "")
     with unmoved(first):
-        runs = [entries for folder in folders for entries in read_ledgers(folder).values()]
         files = files_of(folders)
-        entries = periods.entries_of(study, totals_of(study, files), runs)
+        entries = periods.entries_of(study, totals_of(study, files))
         for folder in folders:
             entries = _with_missing(entries, study, folder, [file for file in files if file.folder == folder])
         _write(entries, first.path(LEDGER_PERIODS))
@@ -113,8 +111,7 @@ def write_periods_after(
         UserError: if a file is damaged.
     """
     totals = write_sums(job.made, before, after)
-    runs = {**read_ledgers(job.output), job.name: read_ledgers(job.made.output)[""]}
-    entries = periods.entries_of(job.study, totals, list(runs.values()))
+    entries = periods.entries_of(job.study, totals)
     entries = _with_missing(entries, job.study, job.output, after)
     _write(entries, job.made.path(LEDGER_PERIODS))
     return entries

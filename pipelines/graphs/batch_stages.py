@@ -18,12 +18,9 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
-from ldpbeam.transforms.outputs.write_received import WriteReceived
 from ldpbeam.transforms.outputs.write_snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
 from ldpbeam.transforms.reports.dead_letters import DEAD
-from ldpbeam.transforms.reports.ledger_rows import RECEIVED
-from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.sources.read_input import ReadInput
 from ldpbeam.transforms.statistics import BatchStatistics
 from ldpbeam.transforms.storage import write_bytes
@@ -66,21 +63,6 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
     )
-
-
-def build_ledger(pipeline: beam.Pipeline, job: BatchJob) -> None:
-    """Add the stages that write what users spent, and nothing else, to an empty pipeline.
-
-    Args:
-        pipeline: the pipeline; it is not run here.
-        job: what is read; it has the key of a ledger.
-    """
-    assert job.keeping is not None
-    read = pipeline | "Read" >> ReadInput(job.input, job.columns, job.disclosure)
-    validated = read.decoded | "Validate" >> ValidateReports(job.study, ledger_key=job.ledger_key)
-    _ = validated[RECEIVED] | "WriteReceived" >> beam.ParDo(WriteReceived(job.keeping))
-    counts = (read[COUNTS], validated[COUNTS]) | "Counts" >> beam.Flatten()
-    _ = counts | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
 
 
 def _judged(window: tuple[str, list[Snapshot]], damaged: int) -> tuple[str, list[Snapshot]]:

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from ldpbeam.command_line.arguments import Parser
 from ldpbeam.command_line.shared_options import add_processes_option, add_study_option
-from ldpbeam.pipelines.options.shared import add_output_option, add_unnamed_options
+from ldpbeam.pipelines.options.shared import add_output_option
 
 
 def ledger(parser: Parser) -> None:
     """Add the options of ``ldpbeam ledger``."""
-    group = parser.add_argument_group("what is added up", "Output folders, or files of reports.")
+    group = parser.add_argument_group("what is added up")
     group.add_argument(
-        "folders", nargs="*", metavar="OUT",
+        "folders", nargs="+", metavar="OUT",
         help="output folders of estimate or stream, with the same services, epsilons, windows and "
         "period, and one --user-id-key-file; the first one gets the sums, for ldpbeam report",
     )  # fmt: skip
     group.add_argument(
-        "--study",
-        metavar="FILE",
-        help="the study of --input; of folders, whose cap and values_at_most count (default: the first)",
-    )
-    group.add_argument(
-        "--input", nargs="+", metavar="FILE", help="files of reports, or globs; nothing is kept of them"
+        "--study", metavar="FILE", help="the study whose cap and values_at_most count (default: the first)"
     )
     group.add_argument(
         "--accept-missing",
         action="store_true",
         help="name missing files of the ledger for times that have estimates, but do not exit with 3",
     )
-    add_unnamed_options(group)
 
 
 def tidy(parser: Parser) -> None:

@@ -306,14 +306,6 @@ class Spent:
 
 
 @dataclass(frozen=True, config=_CHECKED)
-class Guarantee:
-    """Readers of estimates, who see no report, learn at most this epsilon and delta of one user."""
-
-    epsilon: float
-    delta: float
-
-
-@dataclass(frozen=True, config=_CHECKED)
 class LedgerEntry:
     """An entry of ``ledger.json``: what users spent on an attribute, in a window and group."""
 
@@ -324,7 +316,6 @@ class LedgerEntry:
     spent: tuple[Spent, ...]
     epsilon_cap: float | None = None
     users_over_cap: Count = 0
-    readers: Guarantee | None = None
 
 
 @dataclass(frozen=True, config=_CHECKED)
@@ -348,7 +339,6 @@ class PeriodEntry:
     delta: float = 0.0
     cap: float | None = None
     users_over_cap: Count = 0
-    readers: Guarantee | None = None
     #: The start and end of each span that has estimates, and whose file of received reports is missing.
     without_file: tuple[tuple[Time, Time], ...] = ()
 

@@ -45,7 +45,6 @@ def test_probabilities_and_variances_are_those_of_the_subsets(epsilon: float, si
     of_category = said[:, 0] ** 2 @ matrix - (said[:, 0] @ matrix) ** 2
     assert mechanism.frequency_variance == pytest.approx(of_category[1], rel=1e-12)
     assert mechanism.even_variance == pytest.approx(of_category.mean(), rel=1e-12)
-    assert mechanism.total_variation == pytest.approx(np.abs(matrix[:, 0] - matrix[:, 1]).sum() / 2)
 
 
 @pytest.mark.parametrize(

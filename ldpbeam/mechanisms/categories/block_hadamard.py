@@ -120,13 +120,6 @@ class BlockHadamardResponse(WholeReports, CategoricalMechanism):
         share = math.expm1(self.epsilon) / self._constant
         return fitting_excess(self.epsilon, share, self.order // 2, self.cells(0))
 
-    @property
-    def total_variation(self) -> float:
-        """That of two halves of different blocks; halves of one block share half of their reports."""
-        own, other = self.probabilities
-        separate = bool(self.columns[-1] >= self.order)
-        return (self.order // 2 if separate else self.order // 4) * (own - other)
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,), drawn in whole numbers."""
         block, column = np.divmod(self.columns[np.asarray(values, dtype=np.int64)], self.order)

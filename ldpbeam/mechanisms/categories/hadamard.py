@@ -98,11 +98,6 @@ class HadamardRandomisedResponse(WholeReports, CategoricalMechanism):
         """The probability E / (E + 1) of keeping the sign."""
         return 1.0 / (1.0 + math.exp(-self.epsilon))
 
-    @property
-    def total_variation(self) -> float:
-        """That of the sign, in the half of the rows where two categories differ."""
-        return 0.5 * math.tanh(self.epsilon / 2.0)
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)

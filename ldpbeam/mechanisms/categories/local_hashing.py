@@ -155,12 +155,6 @@ class LocalHashing(CategoricalMechanism):
         """Each category's hash under each seed of the family."""
         return HashTable(int(self.seeds), self.size, self.hashes, self.hash)
 
-    @property
-    def total_variation(self) -> float:
-        """(E - 1)/(E + g - 1), that of two categories whose hashes differ: at least that of all seeds."""
-        own, other = self.probabilities
-        return own - other
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)

@@ -48,12 +48,6 @@ class RandomisedResponse(WholeReports, CategoricalMechanism):
         """One: the reports of it."""
         return 1
 
-    @property
-    def total_variation(self) -> float:
-        """(E - 1)/(E + k - 1)."""
-        own, other = self.support_probabilities
-        return own - other
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)

@@ -53,12 +53,6 @@ class UnaryEncoding(CategoricalMechanism):
         """One for each category."""
         return self.size
 
-    @property
-    def total_variation(self) -> float:
-        """The difference of a bit's two probabilities: two categories differ in two bits."""
-        own, other = self.support_probabilities
-        return own - other
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per category index, shape (n,)."""
         index = np.asarray(values, dtype=np.int64)

@@ -136,12 +136,6 @@ class DiscreteSquareWave(WholeReports, UnbiasedMechanism):
         """Each output, shape (outputs,)."""
         return np.arange(self.outputs, dtype=np.float64)
 
-    @property
-    def total_variation(self) -> float:
-        """That of the first and the last bin, without the reports that both make likely."""
-        own, other = self.probabilities
-        return min(self.bins - 1, 2 * self.half_width + 1) * (own - other)
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,); values outside are taken for its ends."""
         x = np.clip(np.asarray(values, dtype=np.float64), 0.0, 1.0)

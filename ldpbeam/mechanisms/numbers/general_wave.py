@@ -94,11 +94,6 @@ class GeneralWave(NumericMechanism):
         trapezoid = self.b**2 * (1.0 + self.top**2) / 6.0
         return (rest * (even + M / 4.0) + M * trapezoid) / M**2, -rest / M, rest / M
 
-    @property
-    def total_variation(self) -> float:
-        """The mass of the wave above the rest, which is more than that of waves that overlap."""
-        return min(super().total_variation, self.share)
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,), on a grid of 2^-30."""
         x = places(values, STEPS)

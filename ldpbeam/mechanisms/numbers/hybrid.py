@@ -68,13 +68,6 @@ class Hybrid(NumericMechanism):
         )
         return c0, c1, c2
 
-    @property
-    def total_variation(self) -> float:
-        """The mixture of PM's and SR's."""
-        alpha = self.share
-        piecewise = self.piecewise.total_variation if alpha else 0.0
-        return alpha * piecewise + (1.0 - alpha) * self.rounding.total_variation
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,); a draw chooses PM or SR, another one the report."""
         x = places(values, STEPS)

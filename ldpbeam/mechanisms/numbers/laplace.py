@@ -102,11 +102,6 @@ class Laplace(NumericMechanism):
         ends = np.sign(reports) * (1.0 + self.scale)
         return np.where(np.abs(reports) > 1.0, ends, reports)
 
-    @property
-    def total_variation(self) -> float:
-        """1 - exp(-epsilon/2), that of the two ends."""
-        return -math.expm1(-self.epsilon / 2.0)
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,), on a grid of 2^-29."""
         x = np.asarray(values, dtype=np.float64)

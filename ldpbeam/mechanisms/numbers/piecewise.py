@@ -53,11 +53,6 @@ class Piecewise(NumericMechanism):
         constant = (excess + 4.0) / (3.0 * excess**2)
         return (1.0 / excess + constant) / 4.0, -1.0 / excess, 1.0 / excess
 
-    @property
-    def total_variation(self) -> float:
-        """1 - exp(-epsilon/2)."""
-        return -math.expm1(-self.epsilon / 2.0)
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,), on a grid of (C + 1) 2^-30."""
         x = places(values, STEPS)

@@ -77,11 +77,6 @@ class SquareWave(NumericMechanism):
         constant = q * ((b + 1.0) ** 3 - b**3) / 3.0 + 2.0 * p * b**3 / 3.0 - start**2
         return constant / gain**2, -2.0 * start / gain, 1.0 / gain - 1.0
 
-    @property
-    def total_variation(self) -> float:
-        """The mass of the wave above the rest: the waves of the two ends do not overlap."""
-        return self._gain
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,), on a grid of 2^-30."""
         x = places(values, STEPS)

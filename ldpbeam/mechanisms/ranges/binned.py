@@ -122,11 +122,6 @@ class Binned(BinMechanism):
         """The dtype of the oracle's reports."""
         return self.reporter.payload_dtype
 
-    @property
-    def total_variation(self) -> float:
-        """The oracle's."""
-        return self.reporter.total_variation
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """The oracle's reports of the bins of values in [0, 1], shape (n,)."""
         return self.reporter.perturb(self.bin_of(values), uniforms)

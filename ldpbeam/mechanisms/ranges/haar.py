@@ -109,12 +109,6 @@ class Haar(WholeReports, BinMechanism):
         """The probability E / (E + 1) of keeping the sign."""
         return 1.0 / (1.0 + math.exp(-self.epsilon))
 
-    @property
-    def total_variation(self) -> float:
-        """That of a leaf of each half: all of it at the root, and half of it at the levels below."""
-        levels = self.bins.bit_length() - 1
-        return 0.5 * (1.0 + 1.0 / levels) * math.tanh(self.epsilon / 2.0)
-
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
         """One report per value in [0, 1], shape (n,)."""
         leaf = self.bin_of(values)

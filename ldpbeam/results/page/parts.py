@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ldpbeam import words
-from ldpbeam.answers.ledger_sentences import LIMITS, sentence
 from ldpbeam.answers.misfits import tally
-from ldpbeam.answers.readers import worst
 from ldpbeam.answers.results import Results
 from ldpbeam.charts.subject import Subset, span_name
 from ldpbeam.results.page.html import Part, Table, table_of
@@ -103,15 +101,9 @@ def _ledger(results: Results) -> Iterator[Part]:
         for spent in entry.spent:
             delta = f", delta {spent.delta:g}" if spent.delta else ""
             users[entry.attribute, f"{spent.epsilon:g}{delta}"] += spent.users
-    claim = worst(entry.readers for entry in entries)
-    windows, groups = any(entry.window_start for entry in entries), any(entry.group for entry in entries)
-    kinds = [kind for kind, several in (("window", windows), ("group", groups)) if several]
-    where = f" in a {' and '.join(kinds)}" if kinds else ""
     sentences = [
         "The epsilon of each user's kept reports, added up for each attribute, window and group; who is in "
         "several is counted in each.",
-        sentence(claim, f"of an attribute{where}"),
-        *([LIMITS] if claim else []),
     ]
     rows = [(attribute, epsilon, f"{count:,}") for (attribute, epsilon), count in users.items()][:MOST_ROWS]
     names = ("attribute", "epsilon", "users")
@@ -152,10 +144,6 @@ def _periods(results: Results) -> Iterator[Part]:
             "Clients remember their noise: about values is what reports reveal of the values a user had, "
             "changes included is what they reveal about anything. The cap is compared with the first."
         )
-    sentences += [
-        sentence(period.readers, f"of {span_name(period.period_start, period.period_end, results.clock)}")
-        for period in results.periods
-    ]
     period = results.periods[-1]
     if period.cap is not None:
         sentences.append(f"The cap is epsilon {period.cap:g} for a period.")
