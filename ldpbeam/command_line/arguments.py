@@ -18,8 +18,6 @@ _Number = TypeVar("_Number", int, float)
 _BEAM = "beam"
 #: The runner that is this process, which knows no option of Beam.
 LOCAL = "local"
-#: Options that once had another name.
-_RENAMED = {"--partitions": "--shards"}
 #: How argparse says which options are missing.
 _REQUIRED = re.compile("the following arguments are required: (.*)|one of the arguments (.*) is required")
 #: The message of argparse for an option whose value is not a number.
@@ -210,6 +208,6 @@ def refuse(unknown: Sequence[str], known: Sequence[str]) -> None:
     if not name.startswith("-"):
         hint = "; files of reports are named with --input" if "--input" in known else ""
         raise UserError(f"unexpected argument {name!r}{hint}")
-    near = _RENAMED[name] if _RENAMED.get(name) in known else nearest(name, known)
+    near = nearest(name, known)
     hint = "" if near is None else f"; did you mean {near}?"
     raise UserError(f"unknown option {name}{hint}")

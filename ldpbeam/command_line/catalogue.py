@@ -216,14 +216,6 @@ COMPLETION = Command(
     "ldpbeam --completion bash > ~/.local/share/bash-completion/completions/ldpbeam",
     "ldpbeam.command_line.completion:completion_command", "ldpbeam.command_line.shared_options:completion",
 )  # fmt: skip
-#: What was a command once, and is an option now.
-NOW_OPTIONS = {
-    "mechanisms": "explain --mechanisms",
-    "estimators": "explain --estimators",
-    "schema": "explain --schema",
-    "completion": "--completion SHELL",
-}
-
 COMMANDS: Mapping[str, Command] = {
     command.name: command for commands in SECTIONS.values() for command in commands
 }

@@ -12,7 +12,7 @@ from importlib import metadata
 from importlib.abc import MetaPathFinder
 from typing import Any
 
-from ldpbeam.command_line.catalogue import COMMANDS, COMPLETION, NOW_OPTIONS, SECTIONS
+from ldpbeam.command_line.catalogue import COMMANDS, COMPLETION, SECTIONS
 from ldpbeam.command_line.standard_streams import standard_streams
 from ldpbeam.errors import (
     BUG,
@@ -131,8 +131,6 @@ def _done(name: str, given: list[str]) -> int:
             raise UserError(f"{argument}: this is not UTF-8; rename the file or folder")
     if name == COMPLETION.name:
         return COMPLETION.run(given[1:])
-    if name in NOW_OPTIONS:
-        raise UserError(f"ldpbeam {name} is now ldpbeam {NOW_OPTIONS[name]}")
     if name not in COMMANDS:
         raise UserError(f"unknown command {name!r}; {meant_or_known(name, COMMANDS)}")
     return COMMANDS[name].run(given[1:])

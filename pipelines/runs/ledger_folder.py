@@ -22,7 +22,6 @@ from ldpbeam.errors import UserError, naming
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, RUNS, Output, files_in
 from ldpbeam.pipelines.runs.ownership import one_at_a_time
 from ldpbeam.schemas.outputs.ledger_format import (
-    FORMAT,
     RECEIVED_SCHEMA,
     About,
     read_about,
@@ -244,7 +243,7 @@ def _write_together(
     """Write the rows of all parts, without those outside of the run's windows that other runs have."""
     rows = sum(part.about.rows for part in parts)
     windows = sorted({window for part in parts for window in part.about.windows})
-    about = replace(about, rows=rows, windows=tuple(windows), format=FORMAT)
+    about = replace(about, rows=rows, windows=tuple(windows))
     near = [file for file in others if shares_windows(about, file.about)]
     received = first_received(
         [rows_in(part, RECEIVED_SCHEMA) for part in parts],

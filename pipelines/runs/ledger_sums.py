@@ -22,7 +22,7 @@ from ldpbeam.pipelines.runs.ledger_folder import (
     rows_that_count,
     shares_windows,
 )
-from ldpbeam.schemas.outputs.ledger_format import FORMAT, About, sums_schema, write_rows
+from ldpbeam.schemas.outputs.ledger_format import About, sums_schema, write_rows
 from ldpbeam.spent import PeriodSpent, added, costs_of, services_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.storage import make_folder, replacing
@@ -88,7 +88,7 @@ def _sums(study: Study, folder: str, files: Sequence[ReceivedFile]) -> ReceivedF
     """The sums in a folder, if they are those of these files."""
     for entry in files_in(folder, f"{LEDGER_FOLDER}/{LEDGER_SUMS}"):
         sums = opened(folder, entry.path, _schema(study))
-        if (sums.about.format, sums.about.files) == (FORMAT, _names(files)):
+        if sums.about.files == _names(files):
             return sums
     return None
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from ldpbeam.windows import FAR, Span
 
-#: The version of the format; in version 1 a file had 2^``bits`` batches by the bits of users.
+#: The version of the format.
 FORMAT = 2
 #: At most how many rows a batch has.
 BATCH_ROWS = 2**16
@@ -116,7 +116,7 @@ def read_rows(stream: IO[bytes], path: str, schema: pa.Schema) -> Iterator[pa.Re
     Raises:
         ValueError: as :func:`read_about`.
     """
-    reader, header, head = _opened(stream, path, schema)
+    reader, _, head = _opened(stream, path, schema)
     whole, rows = reader.schema.equals(schema), -1
     for number in range(reader.num_record_batches):
         try:
@@ -129,7 +129,7 @@ def read_rows(stream: IO[bytes], path: str, schema: pa.Schema) -> Iterator[pa.Re
         rows = batch.num_rows
         if rows:
             yield batch
-    if rows if header["format"] > 1 else reader.num_record_batches != 1 << header["bits"]:
+    if rows:
         raise ValueError(f"{_NOT_AS_WRITTEN}: {_cure(schema)}")
 
 

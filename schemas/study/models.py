@@ -288,10 +288,6 @@ class IntervalsModel(Model):
     simultaneous: bool = Field(
         False, description="whether all shares of an estimate are to lie in their intervals at once"
     )
-    strict: bool | None = Field(
-        None,
-        description="accepted and ignored: every estimate has these intervals",
-    )
     any_look: int | None = Field(
         None,
         ge=1,

@@ -96,7 +96,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--keep-bad-record", "unknown option --keep-bad-record; did you mean --keep-bad-records?"),
         ("--zzzzzzz", "unknown option --zzzzzzz"),
         ("-x", "unknown option -x"),
-        ("--partitions 8", "unknown option --partitions; did you mean --shards?"),
         ("--again out", "name one thing to read: --input FILE, --again FOLDER, --counts FILE, or"),
         ("--schemas report.avsc", "--schemas report.avsc: write the address of a registry, as in http://"),
         ("--schemas x=in.jsonl", "--schemas x=in.jsonl: write the address of a registry, as in http://"),

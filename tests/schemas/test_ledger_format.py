@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -112,24 +110,3 @@ def test_a_file_of_a_newer_format_says_so() -> None:
     newer = replace(ABOUT, format=ledger_format.FORMAT + 1)
     with pytest.raises(ValueError, match=r"a newer version of ldpbeam wrote it \(format 3\): update ldpbeam"):
         read_about(io.BytesIO(written(rows_of(RECEIVED_SCHEMA), newer)), NAME, RECEIVED_SCHEMA)
-
-
-@pytest.mark.parametrize("batches", [4, 3])
-def test_a_file_of_the_first_format_is_read_if_it_has_all_its_batches(batches: int) -> None:
-    """It has 2^bits batches, of which some may be empty."""
-    rows, stream = rows_of(RECEIVED_SCHEMA), io.BytesIO()
-    parts = [rows.slice(0, 9), rows.slice(9, 0), rows.slice(9, 9), rows.slice(18, 6)]
-    said = json.dumps({"study": "study", "key": "key", "rows": 30, "bits": 2, "format": 1}).encode()
-    head = hashlib.sha256(b"received-1.arrow\0" + said).digest()
-    with pa.ipc.new_file(stream, rows.schema.with_metadata({b"ldpbeam": said, b"sha256": head})) as writer:
-        for number, part in enumerate(parts[:batches]):
-            columns = b"".join(column.to_numpy().tobytes() for column in part.columns)
-            hashed = hashlib.sha256(head + number.to_bytes(4) + columns).digest()
-            writer.write_batch(part, {b"sha256": hashed})
-    if batches < 4:
-        with pytest.raises(ValueError, match="damaged"):
-            read(stream.getvalue(), RECEIVED_SCHEMA)
-    else:
-        about, table = read(stream.getvalue(), RECEIVED_SCHEMA)
-        assert (about.rows, about.format) == (30, 1)
-        assert table == pa.Table.from_batches([rows])
