@@ -187,7 +187,7 @@ def _run_estimate(folder: Path, study: str, inputs: Sequence[Path | str], *optio
     path, output = folder / "study.yaml", folder / "output"
     path.write_text(study)
     # Estimates that take a second on a busy machine would start processes. test_processes has those.
-    here = () if {"--processes", "--estimate-on"} & set(options) else ("--processes", 1)
+    here = () if "--processes" in options else ("--processes", 1)
     ran = _command("estimate", "--study", path, "--output", output, "--input", *inputs, *options, *here)
     return Run(*ran, output)
 

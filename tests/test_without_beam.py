@@ -88,7 +88,7 @@ def test_every_command_on_this_machine_works(place: Path, without_beam: dict[str
     "options",
     ["--runner direct", "--runner flink --flink-master localhost:1", "--runner SparkRunner"]
     + ["--runner dataflow --project p --region r --temp-location gs://b/t"]
-    + ["--runner direct --estimate-on worker", "--runner direct --direct_num_workers=2"],
+    + ["--runner direct --direct_num_workers=2"],
 )
 def test_what_needs_beam_says_so_in_one_sentence(
     options: str, place: Path, without_beam: dict[str, str]

@@ -32,7 +32,6 @@ FIT = "fit.json"
 FIT_FOLDER = "fit"
 STUDY = "study.json"
 DEAD_LETTERS = "dead_letters"
-WORKER_ESTIMATES = ".estimates.from_workers.jsonl"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ldpbeam.answers.ledger import Ledger
 from ldpbeam.answers.published import cut_windows, of_cells, warnings_of, with_refusals, without_groups
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError, machine_problem
-from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES, files_in, names_in
+from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, files_in, names_in
 from ldpbeam.folders.written import read_accounting, sweep, windows_of
 from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
@@ -197,7 +197,6 @@ def _estimated(request: Request, look: Look) -> tuple[dict[str, Any], list[Estim
     shared = request.shared
     compute = partial(
         estimate_all,
-        on=job.estimate_on,
         processes=request.processes,
         shared=shared.output if shared else "",
     )
@@ -275,7 +274,7 @@ MOST_NAMED = 10
 
 
 def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
-    """End a run that found damaged input, and delete its snapshots and its estimates.
+    """End a run that found damaged input, and delete its snapshots.
 
     Args:
         job: the run; its pipeline has finished.
@@ -285,7 +284,6 @@ def stop_for_damage(job: BatchJob, damaged_files: int) -> NoReturn:
         UserError: always; it names the first damaged files, with the place and the problem in each.
     """
     delete([entry.path for entry in files_in(job.path(STATISTICS), "*.avro")])
-    delete([job.path(WORKER_ESTIMATES)])
     sentences = list(itertools.islice(_sentences(job), MOST_NAMED))
     more = damaged_files - len(sentences)
     if more:

@@ -121,14 +121,6 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
     """Check that the options are in range and fit the study."""
     check_reachable("--input", *(options.input or ()))
     check_reachable("--output", options.output)
-    if options.processes is not None and options.estimate_on == "worker":
-        raise UserError(
-            "--processes: it is for --estimate-on driver; workers compute as the engine runs them"
-        )
-    if options.estimate_on == "worker" and options.runner == LOCAL:
-        raise UserError(
-            "--estimate-on worker: it is for an engine with workers: name one, as in --runner direct"
-        )
     try:
         if study.group_users:
             check_overlap(study.windows)
@@ -159,10 +151,6 @@ def _again(
         return find_again(folders), None
     owner(shared, STREAMS)
     shared.check()
-    if options.estimate_on == "worker":
-        raise UserError(
-            "--estimate-on worker: windows of other runs in the folder of a stream are added here"
-        )
     return find_again(folders, shared.own.output), shared
 
 

@@ -1,17 +1,17 @@
-"""All estimates of a run: computed here, or read as workers computed them, and written."""
+"""All estimates of a run: computed, and written."""
 
 from __future__ import annotations
 
 import functools
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.answers.alarms import in_order
 from ldpbeam.answers.published import Least, Size, chosen, size_of, smallest
 from ldpbeam.answers.solve import sort_key
-from ldpbeam.folders.output import ESTIMATES, WORKER_ESTIMATES, Output
-from ldpbeam.folders.read import earlier_in, read_estimates
+from ldpbeam.folders.output import ESTIMATES, Output
+from ldpbeam.folders.read import earlier_in
 from ldpbeam.folders.written import snapshot_counts, windows_of
 from ldpbeam.pipelines.estimates.processes import compute_all
 from ldpbeam.printing import note, progress_bar
@@ -20,7 +20,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.transforms.outputs.estimates import write_run_tables
 from ldpbeam.transforms.reports.counts import WITHOUT_NAMES
-from ldpbeam.transforms.storage import delete, exists, replacing
+from ldpbeam.transforms.storage import replacing
 from ldpbeam.windows import times_of
 from ldpbeam.words import first_ones
 
@@ -33,15 +33,12 @@ def _ignore(_: list[Snapshot]) -> None:
 
 
 def estimate_all(
-    job: Output, on: str = "driver", processes: int | None = None, shared: str = "", look: Look = _ignore
+    job: Output, processes: int | None = None, shared: str = "", look: Look = _ignore
 ) -> tuple[list[EstimateRecord], dict[str, int]]:
     """(every estimate of the run, in the order of :func:`sort_key`; counts of what is not estimated).
 
-    Workers have counted what they did not estimate in the accounting.
-
     Args:
         job: the run; its snapshots are written.
-        on: ``driver`` to compute them here, ``worker`` to read what the pipeline's workers computed.
         processes: how many processes compute them here; None for as many as there are cores.
         shared: the folder that the run shares, with earlier windows for alarms; empty if it shares none.
         look: is given the snapshots of each attribute and window once, as they are read here.
@@ -50,12 +47,7 @@ def estimate_all(
         UserError: if a process was killed.
     """
     counts: Counter[str] = Counter()
-    windows = _looked_at(windows_of(job), look)
-    if on == "worker":
-        estimates = _from_workers(job)
-        deque(windows, maxlen=0)
-    else:
-        estimates = _on_driver(job, windows, processes, counts)
+    estimates = _computed(job, _looked_at(windows_of(job), look), processes, counts)
     estimates.sort(key=lambda record: sort_key(job.study, record))
     earlier = earlier_in(shared, job.study.name) if shared else None
     slides = job.study.windows is not None and job.study.windows.slides
@@ -70,22 +62,13 @@ def write_estimates(job: Output, estimates: Sequence[EstimateRecord]) -> None:
     write_run_tables(job.output, estimates)
 
 
-def _from_workers(job: Output) -> list[EstimateRecord]:
-    path = job.path(WORKER_ESTIMATES)
-    if not exists(path):
-        return []
-    estimates = list(read_estimates(path))
-    delete([path])
-    return estimates
-
-
 def _looked_at(windows: Iterable[list[Snapshot]], look: Look) -> Iterator[list[Snapshot]]:
     for snapshots in windows:
         look(snapshots)
         yield snapshots
 
 
-def _on_driver(
+def _computed(
     job: Output, windows: Iterable[list[Snapshot]], processes: int | None, counts: Counter[str]
 ) -> list[EstimateRecord]:
     study, least = job.study, dict[str, Least]()

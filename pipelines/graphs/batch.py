@@ -31,7 +31,6 @@ class BatchJob(Output):
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
         shards: the number of shards of users; None for as many as the input's size needs.
         ledger_key: the key of the ledger over periods; None if the study has none.
-        estimate_on: ``driver`` or ``worker``: where estimates are computed from snapshots.
     """
 
     input: BatchInput
@@ -40,7 +39,6 @@ class BatchJob(Output):
     disclosure: Disclosure = PLAIN
     shards: int | None = None
     ledger_key: bytes | None = field(default=None, repr=False)
-    estimate_on: str = "driver"
 
     @property
     def user_shards(self) -> int:

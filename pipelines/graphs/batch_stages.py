@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable
 from dataclasses import replace
 
 import apache_beam as beam
 
-from ldpbeam.answers.solve import sort_key
-from ldpbeam.beam.solve_windows import Solve
-from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, WORKER_ESTIMATES
+from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.schemas.outputs.estimates import write_json_lines
-from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
 from ldpbeam.transforms.outputs.write_snapshots import WriteSnapshots
@@ -23,7 +16,6 @@ from ldpbeam.transforms.reports.counts import COUNTS, DAMAGED
 from ldpbeam.transforms.reports.dead_letters import DEAD
 from ldpbeam.transforms.sources.read_input import ReadInput
 from ldpbeam.transforms.statistics import BatchStatistics
-from ldpbeam.transforms.storage import write_bytes
 
 
 def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
@@ -44,22 +36,11 @@ def build(pipeline: beam.Pipeline, job: BatchJob) -> None:
         | "DamagedFiles" >> beam.combiners.Count.Globally()
     )
     snapshots = counted.snapshots | "Judge" >> beam.Map(_judged, beam.pvalue.AsSingleton(damaged))
-    counts = [read[COUNTS], counted.counts]
     _ = snapshots | "WriteStatistics" >> WriteSnapshots(study, job.path(STATISTICS), job.run)
-    if job.estimate_on == "worker":
-        solved, unsolved = snapshots | "Estimate" >> Solve(study)
-        counts.append(unsolved)
-        _ = (
-            solved
-            | "Flat" >> beam.FlatMap(lambda solved: solved.estimates)
-            | "ToOne" >> beam.Map(lambda record: ("", record))
-            | "Together" >> beam.GroupByKey()
-            | "WriteEstimates" >> beam.Map(_write_estimates, study, job.path(WORKER_ESTIMATES))
-        )
     dead = read[DEAD], counted.dead_letters
     _ = dead | "WriteDeadLetters" >> WriteDeadLetters(job.path(DEAD_LETTERS))
     _ = (
-        tuple(counts)
+        (read[COUNTS], counted.counts)
         | "Counts" >> beam.Flatten()
         | "WriteAccounting" >> WriteAccounting(job.path(ACCOUNTING))
     )
@@ -69,10 +50,3 @@ def _judged(window: tuple[str, list[Snapshot]], damaged: int) -> tuple[str, list
     """Snapshots of a window, incomplete if any file is damaged: nobody knows the windows of what is lost."""
     attribute, snapshots = window
     return attribute, [replace(each, complete=False) for each in snapshots] if damaged else snapshots
-
-
-def _write_estimates(element: tuple[str, Iterable[EstimateRecord]], study: Study, path: str) -> None:
-    """Write what the driver reads back, in the order of estimates."""
-    lines = io.BytesIO()
-    write_json_lines(lines, sorted(element[1], key=lambda record: sort_key(study, record)))
-    write_bytes(path, lines.getvalue())

@@ -48,10 +48,6 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     add_privacy_options(parser)
     work = parser.add_argument_group("how it is computed")
-    work.add_argument(
-        "--estimate-on", choices=("driver", "worker"), default="driver",
-        help="where estimates are computed: by this program, or by the engine's workers (default: driver)",
-    )  # fmt: skip
     add_processes_option(work)
     work.add_argument(
         "--shards", type=within(int, 1, MOST_SHARDS), metavar="N",

@@ -20,12 +20,11 @@ def test_our_options_take_dashes_and_underscores() -> None:
         "--max_bad_fraction=0.5",
         "--on_bad_file",
         "skip",
-        "--estimate_on=worker",
     ]
     options, rest = parser.parse_with_beam([*NEEDED, *written])
     dashed = [f"--{text.removeprefix('--').replace('_', '-')}" if "--" in text else text for text in written]
     assert parser.parse([*NEEDED, *dashed]) == options
-    assert (options.keep_bad_records, options.on_bad_file, options.estimate_on) == (True, "skip", "worker")
+    assert (options.keep_bad_records, options.on_bad_file) == (True, "skip")
     assert (options.max_bad_fraction, rest) == (0.5, [])
 
 

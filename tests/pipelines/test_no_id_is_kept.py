@@ -99,9 +99,7 @@ def test_the_search_finds_an_id_in_every_form() -> None:
     assert not seen_in(b"somebody else" * 10) and len(FORMS) > 20
 
 
-@pytest.mark.parametrize(
-    "options", [(), ("--runner", "direct", "--max-bad-fraction", "1", "--estimate-on", "worker")]
-)
+@pytest.mark.parametrize("options", [(), ("--runner", "direct", "--max-bad-fraction", "1")])
 def test_no_file_of_a_batch_run_ever_has_an_id(options: tuple[str, ...], tmp_path: Path) -> None:
     inputs = write(tmp_path / "in", 6_000)
     run = Run(tmp_path / "run", inputs, *options)

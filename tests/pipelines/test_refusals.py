@@ -108,8 +108,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--shards 0", "--shards 0: from 1 to 65,536"),
         ("--shards many", "--shards many: a whole number"),
         ("--processes 0", "--processes 0: from 1 to 1,024"),
-        ("--processes 2 --estimate-on worker", "--processes: it is for --estimate-on driver"),
-        ("--estimate-on moon", "argument --estimate-on: invalid choice: 'moon'"),
         ("--max-bad-fraction 2", "--max-bad-fraction 2.0: from 0 to 1"),
         ("--max-bad-fraction nan", "--max-bad-fraction nan: from 0 to 1"),
         ("--flink-master localhost:1", "--flink-master: it is for --runner flink, and this is local"),
