@@ -22,7 +22,6 @@ class Faults:
     seed: int = 0
     redelivered: float = 0.0  # share of messages sent once more, acknowledged or not
     redelivered_after: float = 0.5  # seconds after the first time
-    shuffled: float = 0.0  # seconds: a published message waits for a time drawn evenly up to this
     deadline: float | None = None  # seconds until a delivery expires, whatever extensions are asked
     refuse_acks: bool = False  # acknowledgements fail
 

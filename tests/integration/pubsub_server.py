@@ -164,17 +164,14 @@ class PubSubServer:
             context.abort(INVALID, f"1 to {PUBLISH_MESSAGES} messages of {PUBLISH_BYTES} bytes in all")
         if not all(message.data or message.attributes for message in request.messages):
             context.abort(INVALID, "a message has neither data nor attributes")
-        now, faults = time.monotonic(), self.faults
+        now = time.monotonic()
         readers = [s for s in self._subscriptions.values() if s.config.topic == request.topic]
         for message in request.messages:
             message.message_id = str(next(self._ids))
             message.publish_time.GetCurrentTime()
-            due = now
-            if faults.shuffled:
-                due += faults.shuffled * faults.draw("shuffle", message.message_id)
             for subscription in readers:
                 subscription.unacked.add(message.message_id)
-                subscription.put(message, due, first=True)
+                subscription.put(message, now, first=True)
         return types.PublishResponse.pb()(message_ids=[m.message_id for m in request.messages])
 
     def _pull(self, request: Any, context: Context) -> Any:

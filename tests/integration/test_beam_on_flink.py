@@ -1,4 +1,4 @@
-"""``Estimate(study)`` on a Flink cluster, beside ``ldpbeam estimate``: a batch, and a stream of Kafka."""
+"""``Estimate(study)`` of a stream of Kafka on a Flink cluster, beside ``ldpbeam estimate``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import beam_stream as example
 import flink as jobs
 import pytest
@@ -48,22 +47,6 @@ def expected(run: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The rows of a run of ``ldpbeam estimate``."""
     dicts = [json.loads(json.dumps(ldp.beam.as_dict(row))) for row in rows_of(run.estimates)]
     return {tuple(row[name] for name in KEY): row for row in dicts}
-
-
-def test_a_batch_is_that_of_the_command(
-    flink: Cluster, run_estimate: Any, write_reports: Any, tmp_path: Path
-) -> None:
-    sent = reports_of(STUDY, "user", evenly(WEEK_AGO, 30 * MINUTE, 600), seed=1)
-    files = write_reports(tmp_path, sent, "jsonl")
-
-    def build(pipeline: beam.Pipeline) -> None:
-        found = pipeline | ldp.beam.ReadReports(STUDY, list(map(str, files))) | ldp.beam.Estimate(STUDY)
-        _ = found.as_dicts().estimates | beam.ParDo(example.WriteLines(str(tmp_path / "out")))
-
-    assert submit(flink, build).wait_until_finish() == "DONE"
-    run = run_estimate(tmp_path / "run", STUDY, files)
-    assert len(run.estimates) == 6
-    assert rows(tmp_path / "out") == expected(run)
 
 
 @pytest.fixture(scope="module")

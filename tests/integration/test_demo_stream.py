@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from typing import Any
 import pytest
 from listeners import listeners
 from stream_runs import MARK, processes_of
-from support.waiting import PATIENCE
 from terminal import CTRL_C, terminal
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
@@ -26,29 +23,6 @@ LINE = re.compile(
     r"  median +[\d.]+ \(true +[\d.]+\)  (?P<pane>[a-z, ]+)$",
     re.MULTILINE,
 )
-
-
-def test_the_demo_prints_estimates_beside_the_truth_and_ends(pubsub: str, tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    command = [sys.executable, DEMO, "--seconds", "15", "--rate", "2000", "--output", output]
-    process = subprocess.Popen(
-        [*map(str, command)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PUBSUB_EMULATOR_HOST": pubsub},
-        start_new_session=True,
-    )
-    try:
-        said, _ = process.communicate(timeout=PATIENCE)
-    finally:
-        # The stream and the clients are its children.
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    assert process.returncode == 0, said
-    assert "which PUBSUB_EMULATOR_HOST names" in said
-    check_said(said, output)
 
 
 @pytest.mark.parametrize("server", ["pubsub", "kafka"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -54,33 +53,3 @@ def test_a_topic_gives_the_estimates_of_a_batch_run(kafka: Any, batch_of: Any, t
         assert again.wait() == 0, again.said
     assert again.left.statistics == statistics_of(batch_of(more).snapshots)
     assert again.left.accounting["in"] == again.left.accounting["used"] == 200
-
-
-def test_a_backlog_with_few_reports_in_a_window_loses_none(kafka: Any, tmp_path: Path) -> None:
-    study, reports = rides("size: 1s"), 800
-    topic = new_topic(kafka.address, 1)
-    sent = reports_of(study, "people", evenly(WEEK_AGO, 1_000 * reports, reports), seed=1)
-    produce(kafka.address, topic, one_by_one(sent[:1]), 1)
-    with streaming(tmp_path, study, "--kafka", kafka.address, "--topic", topic, *IDLE) as stream:
-        assert stream.wait() == 0, stream.said
-        counts = stream.left.accounting
-    assert (counts["in"], counts["used"], counts["out_of_range"]) == (reports, reports, 0)
-
-
-def test_a_second_run_is_refused_on_the_folder_and_warned_of_the_group_elsewhere(
-    kafka: Any, tmp_path: Path
-) -> None:
-    topic = new_topic(kafka.address, 2)
-    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, SIZE, 100), seed=1)
-    produce(kafka.address, topic, in_batches(sent), 2)
-    options = ["--kafka", kafka.address, "--topic", topic, "--group", topic]
-    with streaming(tmp_path, STUDY, *options) as stream:
-        stream.wait_until(lambda: max(committed(kafka.address, topic, topic, 2)) > 0)
-        with streaming(tmp_path, STUDY, *options) as second:
-            assert second.wait() == 2
-        assert "another run is writing there now" in second.said
-        warning = rf"--group {topic}:\s+somebody\s+else\s+has\s+committed\s+offsets"
-        with streaming(tmp_path / "elsewhere", STUDY, *options) as elsewhere:
-            elsewhere.wait_until_said(warning)
-        assert not re.search(warning, stream.said)
-        assert stream.process.poll() is None

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from kafka_messages import (
     add_partitions,
-    change,
     new_topic,
     produce,
     produce_in_transactions,
@@ -30,7 +29,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
 from ldpbeam.transforms.sources.arrivals import event_times
 from ldpbeam.transforms.sources.batch_input import decoded_parts
-from ldpbeam.transforms.sources.feeds import UNFOUND, FeedBatch, OpenFeed, elapsed
+from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, elapsed
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_position import position_of
@@ -128,32 +127,6 @@ def test_no_report_of_a_partition_that_is_added_is_late(
     assert late[1] == 0
 
 
-def test_a_partition_that_is_added_is_found_and_read_from_its_beginning(kafka: Any, tmp_path: Path) -> None:
-    topic = new_topic(kafka.address, 1)
-    produce(kafka.address, topic, messages(10))
-    with opened(kafka.address, topic, tmp_path) as reading:
-        take(reading, 10)
-        add_partitions(kafka.address, topic, 2)
-        produce(kafka.address, topic, messages(20), chosen=lambda number, message: 1)
-        found = spans(take(reading, 20))
-        assert found[1][0][0] == 0
-        wait_until(lambda: all(silent is not None for silent in reading.state.silences.values()))
-    assert set(reading.state.silences) == {UNFOUND, 0, 1}
-
-
-def test_a_topic_that_compacts_while_it_is_read_ends_the_run(
-    kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed_of_kafka, "CHECKING_SECONDS", 0.2)
-    topic = new_topic(kafka.address, 1)
-    produce(kafka.address, topic, messages(10))
-    with opened(kafka.address, topic, tmp_path) as reading:
-        take(reading, 10)
-        change(kafka.address, topic, "cleanup.policy", "compact")
-        with pytest.raises(OSError, match=r"only the last message of each key now .cleanup.policy=compact"):
-            wait_until(lambda: reading.take() is not None)
-
-
 def test_a_broker_that_is_away_is_waited_for_and_nothing_is_read_twice(
     own_kafka: Any, tmp_path: Path
 ) -> None:
@@ -174,20 +147,6 @@ def test_a_broker_that_is_away_is_waited_for_and_nothing_is_read_twice(
     assert found[0][0][0] == 0
     assert found[0][-1][1] == 80
     assert follows(found[0])
-
-
-def test_offsets_that_retention_has_removed_are_said(kafka: Any, tmp_path: Path) -> None:
-    topic = new_topic(kafka.address, 1)
-    produce(kafka.address, topic, messages(500))
-    remove_before(kafka.address, topic, 300)
-    reached = reach(KafkaRequest(KafkaTopic(kafka.address, topic)), {0: 100})
-    assert (reached.starts, reached.removed, reached.ends) == ({0: 300}, {0: (100, 300)}, {0: 500})
-    with opened(kafka.address, topic, tmp_path, position_of({0: 100}, {})) as reading:
-        found = spans(take(reading, 200))
-        assert reading.state.lost is not None
-        assert reading.position()["offsets"] == [[0, 500]]
-    # The counts of batches join over what is gone.
-    assert (found[0][0][0], found[0][-1][1]) == (100, 500)
 
 
 def test_a_log_that_begins_late_and_has_aborted_transactions_is_read_to_its_end(

@@ -23,7 +23,7 @@ from stream_messages import (
     rides,
     shuffled_within,
 )
-from stream_runs import Left, answers, closes, statistics_of, streaming
+from stream_runs import Left, answers, statistics_of, streaming
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -108,31 +108,3 @@ def test_a_stream_that_is_killed_again_and_again_is_as_if_nobody_had_disturbed_i
     assert {s.complete for s in left.snapshots.values()} == {True}
     # A letter may be in two files; its place says that it is the same.
     assert len({(letter["file"], letter["position"]) for letter in left.dead_letters}) == len(bad)
-
-
-def test_a_stream_that_is_stopped_goes_on_with_whole_windows(
-    kafka: Any, batch_of: Any, tmp_path: Path
-) -> None:
-    topic = new_topic(kafka.address, PARTITIONS)
-    sent = reports_of(STUDY, "people", evenly(WEEK_AGO, 4 * SIZE, 2_000), seed=1)
-    messages = by_time(one_by_one(sent))
-    options = ["--kafka", kafka.address, "--topic", topic, "--max-disorder", "1m"]
-    produce(kafka.address, topic, messages[:2_500], PARTITIONS)
-    with streaming(tmp_path, STUDY, *options) as stream:
-        stream.wait_until_said(" on time: ")
-        assert stream.end(signal.SIGTERM) == 0, stream.said
-        one = stream.left
-        assert closes(one.accounting) and one.accounting["in_open_windows"] > 0
-    assert {snapshot.complete for snapshot in one.snapshots.values()} == {True}
-    produce(kafka.address, topic, messages[2_500:], PARTITIONS)
-    with streaming(tmp_path, STUDY, *options, *IDLE) as stream:
-        assert stream.wait() == 0, stream.said
-        left = stream.left
-    assert left.run == one.run
-    batch = batch_of(sent)
-    assert left.statistics == statistics_of(batch.snapshots)
-    assert left.estimates == answers(batch.estimates)
-    assert {s.complete for s in left.snapshots.values()} == {True}
-    assert left.accounting["in"] == left.accounting["used"] == len(messages)
-    # Nothing is left for another process to go on with.
-    assert left.manifest["ended"] is not None
