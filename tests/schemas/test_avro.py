@@ -6,6 +6,7 @@ import io
 import math
 import uuid
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import cramjam
@@ -182,6 +183,13 @@ def test_a_corrupt_block_costs_only_itself_wherever_the_file_is_split(name: str)
     for cut in range(len(BEFORE) - len(SYNC), third + len(SYNC)):
         one, other = read(data, 0, cut), read(data, cut)
         assert (one.rows + other.rows, one.bad + other.bad) == whole
+
+
+def test_a_header_whose_marker_two_blocks_do_not_have_is_damaged_itself() -> None:
+    for blocks, damaged in ((AFTER, True), (frame(3, GOOD), False)):
+        header = avro_headers.read_header(stream := io.BytesIO(HEADER.replace(SYNC, bytes(16)) + blocks))
+        with pytest.raises(ValueError, match="its header is damaged") if damaged else nullcontext():
+            avro_blocks.refuse_damaged_marker(stream, header)
 
 
 @pytest.mark.parametrize("kept", [3, 60, -17, -1])

@@ -28,7 +28,7 @@ from ldpbeam.transforms.windows.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 from support.pane_reports import times_of
-from support.pane_scripts import SECOND, Step
+from support.pane_scripts import Step
 
 
 class Streamed(NamedTuple):
@@ -141,14 +141,6 @@ def _rows_of_users(
     if study.group_users:
         return join(attribute, batches, windows=inside)[0]
     return [users for batch in batches for users in without_join(batch, attribute)]
-
-
-def told(streamed: Streamed) -> dict[int, list[tuple[str, int]]]:
-    """The timing and reports of each pane of each window, by the window's first second."""
-    return {
-        window[0] // SECOND: [(pane[0].pane_timing, sum(s.statistic.reports for s in pane)) for pane in panes]
-        for (_, window), panes in streamed.by_window.items()
-    }
 
 
 def check_order(streamed: Streamed) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.bounded import Decoded, bounded
 
@@ -24,7 +23,6 @@ from ldpbeam.transforms.reports.dead_letters import (
     disclosed,
     in_columns,
 )
-from ldpbeam.transforms.reports.kept_records import KEPT_BYTES, KEPT_FOR_EACH_BYTE, KEPT_FOR_EACH_ROW
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import sniff
 from ldpbeam.transforms.sources.message_batches import Received, next_batch
@@ -110,62 +108,6 @@ def test_dead_letters_of_a_file_with_a_long_name_take_little_memory(tmp_path: Pa
             file, record, [{"payload": None}] * 5_000, metadata=META | {"ldpbeam.service": "n" * 200_000}
         )
     assert bounded(letters_of, tmp_path / "in.avro", False).letters > 1_000
-
-
-def avro_with(doc: int, rows: int) -> bytes:
-    fields, sink = [{"name": "payload", "type": ["null", "double"]}], io.BytesIO()
-    record = {"type": "record", "name": "r", "fields": fields, "doc": "d" * doc}
-    fastavro.writer(sink, record, [{"payload": None}] * rows, metadata=META)
-    return sink.getvalue()
-
-
-def parquet_with(columns: int, rows: int, value: str | None = None) -> bytes:
-    table, sink = {f"column_{n}": pa.nulls(rows, pa.int64()) for n in range(columns)}, io.BytesIO()
-    table["payload"] = pa.nulls(rows, pa.float64())
-    table["z"] = pa.array([value] * rows, pa.string())
-    pq.write_table(pa.table(table).replace_schema_metadata(META), sink, compression="zstd")
-    return sink.getvalue()
-
-
-#: Files whose schemas, or values, are longer than all of their bytes; each of their rows is a dead letter.
-SCHEMAS = {
-    "a.avro": [avro_with(doc, rows) for doc, rows in ((60_000, 5_000), (30_000, 20_000), (100, 200))],
-    "a.parquet": [
-        *(parquet_with(columns, rows) for columns, rows in ((300, 2_000), (10, 1_000), (2, 200))),
-        parquet_with(1, 600, LONG),
-    ],
-}
-
-
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_kept_records_are_bounded_by_the_bytes_of_their_input(name: str, tmp_path: Path) -> None:
-    for data in SCHEMAS[name]:
-        (tmp_path / name).write_bytes(data)
-        wanted = wanted_columns(STUDY, None, None, whole=True)
-        (part,) = split_or_keep(sniff(str(tmp_path / name), len(data)))
-        batches = list(read_range(part, wanted))
-        kept = [
-            len(letter["record"])
-            for batch in batches
-            for letters in Validation(STUDY).validate(batch).letters
-            for letter in disclosed(letters, Disclosure(records=True)).to_pylist()
-        ]
-        assert sum(kept) <= KEPT_BYTES * len(batches) + KEPT_FOR_EACH_BYTE * len(data)
-        assert kept[0] > 0 and (min(kept) > 0 or sum(kept) > KEPT_BYTES // 2)
-
-
-@pytest.mark.parametrize("name", MESSAGES)
-def test_kept_records_of_a_message_are_bounded_by_its_bytes(name: str) -> None:
-    message = Message("t/0/1", MESSAGES[name], ARROW)
-    taken, _ = next_batch("t/0", wanted_columns(STUDY, None, None, whole=True), [Received("1", message, 0)])
-    kept = sum(
-        len(record)
-        for batch in taken.batches
-        for letters in Validation(STUDY).validate(batch).letters
-        for record in disclosed(letters, Disclosure(records=True)).column("record").to_pylist()
-    )
-    rows = sum(batch.num_rows for batch in taken.batches)
-    assert kept <= KEPT_FOR_EACH_ROW * rows + KEPT_FOR_EACH_BYTE * len(message.data)
 
 
 def test_batches_of_letters_are_bounded_in_number_and_in_bytes() -> None:

@@ -96,38 +96,3 @@ def test_columns_that_nobody_reads_cost_nothing(tmp_path: Path) -> None:
     nested = pa.array([[{"a": "x" * 10_000}] * 3] * 300)
     others = {"text": texts, "nested": nested} | {f"c{number}": np.zeros(300) for number in range(2_000)}
     assert read(noise(300, 16), tmp_path, others) == Decoded(300, {}, 0, [])
-
-
-@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_texts_in_differences_are_read_as_written(
-    encoding: str, version: str, codec: str, tmp_path: Path
-) -> None:
-    users = [None if RNG.random() < 0.1 else "u" * int(RNG.integers(300)) for _ in range(3_000)]
-    options = {
-        "use_dictionary": False,
-        "column_encoding": {"user_id": encoding, "payload": "PLAIN"},
-        "compression": codec,
-        "data_page_version": version,
-    }
-    assert read(pa.array(users), tmp_path, **options) == Decoded(3_000, {}, 0, [])
-
-
-def test_a_bit_of_a_footer_that_flips_ends_no_process(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"user_id": ["ann"] * 5, "payload": [0.5] * 5}), tmp_path / "whole.parquet")
-    data = (tmp_path / "whole.parquet").read_bytes()
-    assert bounded(_flips, tmp_path / "file.parquet", data).letters > 0
-
-
-def _flips(path: Path, data: bytes) -> Decoded:
-    """What is found with one bit of a byte of the footer flipped, for each of its bytes."""
-    reports = letters = 0
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    for place in range(start, len(data)):
-        changed = bytearray(data)
-        changed[place] ^= 1 << place % 8
-        path.write_bytes(changed)
-        found = decode_file(path)
-        reports, letters = reports + found.reports, letters + found.letters
-    return Decoded(reports, {}, letters, [])

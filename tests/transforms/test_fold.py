@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -32,9 +32,9 @@ from ldpbeam.transforms.windows.fold import Fold, Folded, lone_in_steps
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up
 from ldpbeam.transforms.windows.panes import _Window
 from ldpbeam.transforms.windows.piece_keys import PieceKey
-from ldpbeam.transforms.windows.split import FoldPieces, Split
+from ldpbeam.transforms.windows.split import Split
 from ldpbeam.transforms.windows.unbounded import FoldStream, FoldWindow
-from ldpbeam.windows import EVERYTHING, REMEMBERED_WINDOWS, Bounds, Span
+from ldpbeam.windows import EVERYTHING, REMEMBERED_WINDOWS, Span
 
 #: All in one window of ten seconds: two services, some users twice, some report ids twice.
 WINDOW = (0, 10_000)
@@ -199,39 +199,6 @@ def test_a_report_that_comes_before_the_one_that_stood_moves_its_user() -> None:
     assert sorted(gain.joint_counts.tolist()) == [-1, 1]
     assert sorted(gain.histograms[0].tolist())[:2] == [-1, 0]
     assert gain.histograms[0].sum() == 0
-
-
-class Recorded(Fold):
-    """A fold that keeps what it was handed."""
-
-    calls: ClassVar[list[tuple[PieceKey, list[pa.RecordBatch]]]] = []
-
-    def fold(
-        self, key: PieceKey, batches: Sequence[pa.RecordBatch]
-    ) -> Iterator[tuple[Bounds | None, Folded]]:
-        """The same fold."""
-        self.calls.append((key, list(batches)))
-        return super().fold(key, batches)
-
-
-@settings(max_examples=30, derandomize=True, deadline=None)
-@given(SOME, st.randoms(use_true_random=False))
-def test_both_triggers_hand_the_fold_all_pieces_of_a_key(reports: list[Report], order: random.Random) -> None:
-    fold, key, pieces = (
-        Recorded(study_of("two services joined")),
-        PieceKey("x", 0, (0, 0)),
-        cut(reports, order),
-    )
-    stream = Key(FoldWindow(fold, 1), key)
-    Recorded.calls.clear()
-    assert not any(stream.come(piece) for piece in pieces)
-    gains, counts = main_and_counts(stream.advance(WINDOW[1]))
-    statistics, of_batch = main_and_counts(FoldPieces(fold).process((key, iter(pieces))))
-    assert Recorded.calls == [(key, pieces), (key, pieces)]
-    assert (gains, counts) == (statistics, of_batch)
-    stream.come(pieces[0])
-    stream.advance(WINDOW[1])
-    assert Recorded.calls[2:] == [(key, [*pieces, pieces[0]])], "what is late is folded with all before it"
 
 
 class Driven:

@@ -165,15 +165,6 @@ def test_the_oldest_file_that_waits_is_known(watching: Watching) -> None:
     assert [one.oldest for one in parcels] == [1_000_000, 1_000_000, 2_000_000]
 
 
-def test_a_file_that_two_patterns_spell_differently_is_read_once(
-    watching: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(watching.path)
-    watching.write("a", "ann")
-    feed_batches = everything(watching.open(patterns=["*", "./*", str(watching.path / "*")]))
-    assert users(feed_batches) == ["ann"]
-
-
 def test_a_file_that_the_next_run_spells_differently_is_not_read_again(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,11 +173,6 @@ def test_a_file_that_the_next_run_spells_differently_is_not_read_again(
     first = watching.open(None, ["*"])
     everything(first)
     assert everything(watching.open(first)) == []
-
-
-def test_a_file_may_be_called_like_a_pattern(watching: Watching) -> None:
-    watching.write("a[1]", "ann")
-    assert users(everything(watching.open(patterns=[str(watching.path / "a[1]")]))) == ["ann"]
 
 
 def test_every_name_is_read_or_named_and_a_linked_file_once(watching: Watching) -> None:
@@ -382,27 +368,6 @@ def test_a_file_that_is_none_is_a_dead_letter_once(watching: Watching) -> None:
     assert everything(watching.open(first)) == []
 
 
-def test_what_of_a_file_does_not_decode_is_a_dead_letter_and_the_rest_counts(watching: Watching) -> None:
-    (watching.path / "a").write_bytes(lines(["ann"]) + b"{\n" + lines(["bob"]))
-    (watching.path / "b.gz").write_bytes(gzip.compress(lines(MANY))[:-100])
-    (feed_batch, damaged) = everything(watching.open())
-    assert users([feed_batch]) == ["ann", "bob"]
-    assert [letter.reason for letter in feed_batch.letters] == ["not_json"]
-    assert feed_batch.damaged == []
-    assert (users([damaged]), [letter.reason for letter in damaged.letters]) == ([], ["bad_file"])
-    assert damaged.damaged == [str(watching.path / "b.gz")]
-
-
-def test_a_file_without_reports_is_read_once(watching: Watching) -> None:
-    (watching.path / "a.parquet").write_bytes(parquet([]))
-    (watching.path / "b.jsonl").write_bytes(b"\n")
-    first = watching.open()
-    feed_batches = everything(first)
-    assert users(feed_batches) == []
-    assert [feed_batch.letters for feed_batch in feed_batches] == [[] for _ in feed_batches]
-    assert everything(watching.open(first)) == []
-
-
 def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -436,15 +401,3 @@ def test_the_position_is_by_whole_files_and_the_part_that_is_being_read(
     assert opened.position() == {"read": {a: size}, "bad": [], "part": [b, len(avro(MANY)), 2]}
     everything(opened)
     assert opened.position() == {"read": {a: size, b: len(avro(MANY))}, "bad": [c], "part": None}
-
-
-def test_patterns_that_cannot_be_looked_at_end_it(
-    watching: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(patterns: list[str]) -> None:
-        raise OSError("no permission")
-
-    opened = watching.open()
-    monkeypatch.setattr(folder, "entries_of", refuse)
-    with pytest.raises(OSError, match="no permission"):
-        opened.take()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.covering import covering
 from support.joined_reports import Answered, answers_of, drawn, in_batches, in_order, tied_first
 
-from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
-from ldpbeam.transforms.reports.batches import shard_of, tagged
 
 STUDY = parse_study(
     """
@@ -138,25 +133,6 @@ def report(**changes: Any) -> Report:
     return Report(b"u1", 0, 0, None, 0.25, None)._replace(**changes)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"payload": -1.0},
-        {"group": "north"},
-        {"version": 1},
-        {"version": 1, "payload": -1.0, "group": "south"},
-    ],
-    ids=["payload", "group", "version", "all"],
-)
-def test_of_two_tied_reports_each_stands_about_as_often(other: dict[str, Any]) -> None:
-    # A draw, by nothing that one of them has alone; the standard deviation of 400 fair ones is 10.
-    stood = 0
-    for number in range(400):
-        one = report(user=b"user %d" % number)
-        stood += drawn(X, [one, one._replace(**other)], batches_of) == one
-    assert abs(stood - 200) < 40
-
-
 IDENTIFIED = reports().filter(lambda r: r.report_id is not None)
 
 
@@ -229,77 +205,9 @@ attributes:
     estimates: {shares: {estimator: inversion}}
 """
 )
-USERS, EACH = 5_000, 5
-
-
-def sent_by(name: str, users: list[bytes], payloads: Any, ids: bool = False) -> pa.RecordBatch:
-    columns = {
-        "user": pa.array(users, pa.binary()),
-        "event_time": pa.array(np.zeros(len(users), dtype=np.int64)),
-        "payload": payload_column(payloads),
-    }
-    if ids:
-        columns["report_id"] = columns["user"]
-    return tagged(pa.RecordBatch.from_pydict(columns), name, 0)
-
-
-def random_payloads(name: str, shape: tuple[int, ...], seed: int) -> Any:
-    rng = np.random.default_rng(seed)
-    dtype = KINDS.attribute(name).versions[0].mechanism.payload_dtype
-    if name == "bytes":
-        return rng.integers(0, 256, (*shape, dtype.itemsize), dtype=np.uint8).view(dtype)[..., 0]
-    if name == "numbers":
-        return rng.integers(0, 6, shape).astype(dtype)
-    return (rng.laplace(size=shape) if name == "floats" else rng.choice([-UP, UP], shape)).astype(dtype)
 
 
 def stand(name: str, batches: list[pa.RecordBatch]) -> list[Any]:
     """The payloads that stand, in an order that is theirs alone."""
     (users,) = join(KINDS.attribute(name), batches)[0]
     return sorted(users.answers[0].payloads.tolist())
-
-
-@pytest.mark.parametrize("name", ["floats", "signs", "numbers", "bytes"])
-def test_of_tied_payloads_of_any_kind_the_same_stand_however_they_arrive(name: str) -> None:
-    payloads = random_payloads(name, (60, EACH), 1)
-    payloads[::2, 1] = payloads[::2, 0]  # Some are sent twice.
-    keys = [b"user %d" % i for i in range(60) for _ in range(EACH)]
-    whole = sent_by(name, keys, payloads.ravel())
-    alone = [stand(name, [whole.slice(EACH * i, EACH)]) for i in range(60)]
-    for own, chosen in zip(payloads.tolist(), alone, strict=True):
-        assert len(chosen) == 1 and chosen[0] in own
-    expected = sorted(one for chosen in alone for one in chosen)
-    # Neither the first to arrive, nor the smallest, nor the last of either.
-    for ordered in (payloads.tolist(), [sorted(own) for own in payloads.tolist()]):
-        assert sorted(own[0] for own in ordered) != expected != sorted(own[-1] for own in ordered)
-    rng = np.random.default_rng(2)
-    for size in (1, 7, 300):
-        shuffled = whole.take(pa.array(rng.permutation(len(keys))))
-        assert stand(name, [shuffled.slice(start, size) for start in range(0, 300, size)]) == expected
-        for shards in (2, 5):
-            places = shard_of(shuffled.column("user"), shards)
-            parts = [shuffled.filter(pa.array(places == place)) for place in range(shards)]
-            found = [one for part in parts if len(part) for one in stand(name, [part])]
-            assert sorted(found) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "which", "often", "by_id"),
-    covering(itertools.product(["floats", "signs", "numbers", "bytes"], [0, 1], [1, 4], [False, True])),
-)
-def test_a_payload_sent_several_times_of_five_stands_as_often_or_as_often_as_another_of_its_id(
-    name: str, which: int, often: int, by_id: bool
-) -> None:
-    payloads = random_payloads(name, (64,), 4)
-    ends = sorted(range(64), key=lambda place: payloads[place].tobytes())
-    one, other = (ends[0], ends[-1]) if which else (ends[-1], ends[0])
-    five = payloads[[one] * often + [other] * (EACH - often)]
-    keys = [b"user %d" % i for i in range(USERS) for _ in range(EACH)]
-    batch = sent_by(name, keys, np.tile(five, USERS), by_id)
-    attribute = KINDS.attribute(name)
-    kept = without_duplicate_ids(attribute, [batch])[0] if by_id else [batch]
-    chosen = join(attribute, kept)[0][0].answers[0].payloads
-    # Of the reports with an id all are one that was sent again, however often each was.
-    share = 1 / 2 if by_id else often / EACH
-    assert len(chosen) == USERS
-    assert abs((chosen == five[0]).mean() - share) < 4 * np.sqrt(share * (1 - share) / USERS)

@@ -157,17 +157,6 @@ def test_a_partition_whose_last_offset_has_no_message_is_read_to_its_end(
     assert reading.state.lag.messages == 0
 
 
-def test_a_partition_of_which_messages_wait_is_not_at_its_end(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed_of_kafka, "BATCH_MESSAGES", 1)
-    reading = opened(Topic([[message(0), message(1), message(3, END)]], 3))
-    assert reading.take().offsets == (0, 0, 1)
-    reading._look(reading._partitions[0])
-    assert reading.state.silences[0] is None
-    assert reading.state.lag.messages == 2
-
-
 def test_a_partition_is_read_to_where_it_ended_though_more_has_come_since(
     opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,14 +253,6 @@ def test_a_log_that_ends_before_the_last_message_after_an_error_ends_the_run(end
 
     with pytest.raises(OSError, match="the message before offset 3 is not the one that was read"):
         go_on()
-
-
-def test_a_process_compares_the_last_message_that_was_committed(opened: Any) -> None:
-    topic = Topic([[message(4), message(5), message(6)]], 7)
-    known = checksum_of(message(4))
-    reading = opened(topic, at(0, 6, known))
-    assert topic.assigned == {0: 4}
-    assert reading.take().offsets == (0, 6, 7)
 
 
 def test_an_offset_past_the_end_of_a_partition_ends_the_run(opened: Any) -> None:
@@ -372,18 +353,6 @@ def test_at_the_beginning_every_partition_is_read_from_its_first_message(
     assert silences[0] is silences[1] is None
 
 
-def test_partitions_of_another_topic_of_the_name_are_not_read(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed_of_kafka, "identity_of", lambda *_: "another id")
-    topic = Topic([], 0)
-    reading = opened(topic)
-    reading._find()
-    assert topic.assigned == {0: 0}
-    with pytest.raises(OSError, match="another topic has this name now"):
-        reading.take()
-
-
 def test_a_message_counts_as_published_when_it_was_fetched_if_no_broker_has_dated_it(
     opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -473,19 +442,6 @@ def test_messages_that_a_run_ends_over_after_they_were_decoded_are_taken_one_by_
     assert not (tmp_path / "decoding.json").exists()
 
 
-def test_a_message_that_a_process_has_taken_alone_is_on_record_as_such(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decoded = defeating(monkeypatch, b"{}")
-    killer, other = message(0, data=b"{}"), message(1)
-    for sent in ([killer], [killer, other]):
-        with pytest.raises(KeyError):
-            opened(Topic([sent], 2)).take()
-    batches = list(iter(opened(Topic([[killer, other]], 2)).take, None))
-    assert [(len(batch.letters), len(batch.batches)) for batch in batches] == [(1, 0), (0, 1)]
-    assert decoded == [1, 1, 1]
-
-
 def test_what_is_not_read_again_is_suspected_no_more(opened: Any, tmp_path: Path) -> None:
     record = {"suspects": [[0, 3, 5], [1, 3, 3]], "ends": {}}
     (tmp_path / "decoding.json").write_text(json.dumps(record))
@@ -493,13 +449,6 @@ def test_what_is_not_read_again_is_suspected_no_more(opened: Any, tmp_path: Path
     reading = opened(Topic([[message(5), message(6), message(7)]], 8), at(0, 5))
     assert [batch.offsets[1:] for batch in iter(reading.take, None)] == [(5, 6), (6, 8)]
     assert json.loads((tmp_path / "decoding.json").read_text())["suspects"] == [[1, 3, 3]]
-
-
-def test_messages_before_those_on_record_are_taken_together(opened: Any, tmp_path: Path) -> None:
-    (tmp_path / "decoding.json").write_text(json.dumps({"suspects": [[0, 3, 4]], "ends": {}}))
-    reading = opened(Topic([[message(offset) for offset in range(7)]], 7))
-    taken = [batch.offsets[1:] for batch in iter(reading.take, None)]
-    assert taken == [(0, 3), (3, 4), (4, 5), (5, 7)]
 
 
 def test_closing_takes_messages_off_the_record(opened: Any, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,10 @@ from support.tallied import tallied
 import ldpbeam as ldp
 from ldpbeam.cells import Cells
 from ldpbeam.schemas.outputs.snapshots import Snapshot
-from ldpbeam.schemas.reports.columns import DELIVERY
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.study import Study
 from ldpbeam.transforms.joining import kept as kept_module
-from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, concatenated, users_alike
-from ldpbeam.transforms.joining.report_ids import first_of_ids, without_duplicate_ids
+from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, users_alike
+from ldpbeam.transforms.joining.report_ids import first_of_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.counts import BEYOND_MOST
 from ldpbeam.transforms.windows import unbounded
@@ -52,7 +50,6 @@ REPORTS = st.builds(
     report_id=st.none() | st.sampled_from(["r1", "r2", "r3", "r4", "r5"]),
     group=st.none() | st.just("north"),
 )
-MANY = st.lists(REPORTS, min_size=1, max_size=40)
 ORDERS = st.randoms(use_true_random=False)
 
 
@@ -74,56 +71,8 @@ def cut(reports: Sequence[Report], order: random.Random) -> list[pa.RecordBatch]
     return order.sample(batches, len(batches))
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Counter[Any]:
-    """All reports with their versions, in no order."""
-    return Counter(
-        (
-            batch.schema.metadata[b"version"],
-            *sorted((name, value) for name, value in row.items() if value is not None),
-        )
-        for batch in batches
-        for row in batch.to_pylist()
-    )
-
-
 def service(version: int) -> str:
     return X.versions[version].service
-
-
-@settings(max_examples=100, derandomize=True, deadline=None)
-@given(MANY, st.integers(1, 6), ORDERS)
-def test_neither_order_nor_cuts_nor_what_was_left_out_before_matter(
-    reports: list[Report], most: int, order: random.Random
-) -> None:
-    alike = Alike(steps=Cells(STEP), most=most)
-    whole = at_most(batches_of(*reports), alike, X)
-    sent = Counter((report.user, service(report.version), report.time // STEP) for report in reports)
-    assert sum(batch.num_rows for batch in whole) == sum(min(count, most) for count in sent.values())
-    state: list[pa.RecordBatch] = []
-    for batch in cut(reports, order):
-        state.append(batch)
-        if order.random() < 0.4:
-            state = [can_be_kept(one, alike) for one in concatenated(order.sample(state, len(state)))]
-    assert rows_of(at_most(state, alike, X)) == rows_of(whole)
-
-
-@settings(max_examples=100, derandomize=True, deadline=None)
-@given(MANY, st.integers(1, 6), st.lists(st.integers(0, 39), max_size=40), ORDERS)
-def test_a_report_that_is_sent_again_takes_the_place_of_no_other(
-    reports: list[Report], most: int, again: list[int], order: random.Random
-) -> None:
-    alike = Alike(steps=Cells(STEP), most=most)
-    sent = [own._replace(time=own.time % 5_000) for own in reports if own.report_id is not None]
-    copies = [sent[place % len(sent)]._replace(time=STEP - 1, payload=0.9) for place in again if sent]
-    first, dropped = without_duplicate_ids(X, at_most(batches_of(*sent), alike, X))
-    few = at_most(cut([*sent, *copies], order), alike, X)
-    assert rows_of(without_duplicate_ids(X, few)[0]) == rows_of(first)
-    ids = {(own.user, service(own.version), own.report_id) for own in sent}
-    counted = Counter((user, name) for user, name, _ in ids)
-    assert sum(batch.num_rows for batch in first) == sum(min(count, most) for count in counted.values())
-    assert dropped == sum(batch.num_rows for batch in at_most(batches_of(*sent), alike, X)) - sum(
-        batch.num_rows for batch in first
-    )
 
 
 WINDOWS = ("size: 10s, allowed_lateness: 100s", "size: 10s, period: 4s, allowed_lateness: 100s")
@@ -184,34 +133,6 @@ def test_a_stream_counts_what_the_library_counts_whoever_came_first(
     )
     assert found.last == expected
     assert what_became(found.counts) == counts
-
-
-def crowded(seed: int) -> list[Report]:
-    """Reports of users with many ids, with an id that comes again and again, and with none."""
-    draw = random.Random(seed)
-    ids = {"ann": [f"r{number}" for number in range(30)], "bob": ["r1"], "cho": [None]}
-    few = {f"u{number}": ["r1", "r2", None] for number in range(60)}
-    return [
-        Report(
-            user,
-            draw.choice([0, 5_000, 9_999, 12_000]),
-            draw.randint(0, 2),
-            draw.choice([0.1, 0.5, 0.9]),
-            draw.choice(ids.get(user) or few[user]),
-        )
-        for user in draw.choices([*ids, *few], [10, 10, 10, *[1] * len(few)], k=400)
-    ]
-
-
-def test_users_below_the_most_are_untouched() -> None:
-    reports = apart(text_of(WINDOWS[0]), crowded(1))
-    without = study_text(SERVICES, NOT_TO_JOIN, windows=WINDOWS[0], more="repeats: all")
-    expected, counts = in_library(text_of(WINDOWS[0], 400), reports)
-    assert (counts[BEYOND_MOST], counts["duplicates"] > 0) == (0, True)
-    assert in_library(without, reports)[1] == counts
-    assert [own.statistic for snapshots in in_library(without, reports)[0].values() for own in snapshots] == [
-        own.statistic for snapshots in expected.values() for own in snapshots
-    ]
 
 
 @pytest.mark.parametrize("rest", ["", "repeats: all\nduplicates: keep"])
@@ -281,11 +202,6 @@ def test_a_late_report_takes_a_place_and_another_leaves_it() -> None:
     )
 
 
-def kept_of(study: Study, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """What a batch run keeps of reports."""
-    return [batch for first, _ in first_of_ids(study, study.attribute("x"), batches) for batch in first]
-
-
 def test_of_reports_that_differ_in_their_ids_alone_any_count_and_as_many_in_every_order() -> None:
     study = parse_study(text_of("size: 10s"))
     by_draw: dict[int, list[bytes]] = defaultdict(list)
@@ -295,19 +211,9 @@ def test_of_reports_that_differ_in_their_ids_alone_any_count_and_as_many_in_ever
     here, next_window = [Sent(b"ann", 0, report_id=own) for own in ids], Sent(b"ann", STEP, report_id=ids[0])
     for order in itertools.permutations(here):
         for first in (batches_of_sent(order), [can_be_kept(*batches_of_sent(order), users_alike(study))]):
-            kept = kept_of(study, [*first, *batches_of_sent([next_window])])
+            batches = [*first, *batches_of_sent([next_window])]
+            kept = [own for once, _ in first_of_ids(study, study.attribute("x"), batches) for own in once]
             assert Counter(time for batch in kept for time in batch.column("event_time").to_pylist()) == {
                 0: 2,
                 STEP: 1,
             }
-
-
-def test_a_message_that_is_delivered_again_takes_the_place_of_no_other() -> None:
-    study = parse_study(text_of("size: 10s"))
-    for number in range(20):
-        once = [Sent(b"ann", 0, delivery=b"%d/%d" % (number, own)) for own in range(2)]
-        for again in itertools.permutations([once[0], once[0], once[1]]):
-            kept = kept_of(study, batches_of_sent(again))
-            assert sorted(own for batch in kept for own in batch.column(DELIVERY).to_pylist()) == [
-                own.delivery for own in once
-            ]

@@ -238,10 +238,3 @@ def test_the_table_of_namespaces_is_that_of_these_tests() -> None:
 @pytest.mark.parametrize("name", TESTS)
 def test_no_client_writes_into_a_namespace_of_ours(name: str) -> None:
     TESTS[name]()
-
-
-@pytest.mark.parametrize("repeats", ["none", "all"])
-def test_a_report_that_is_delivered_twice_counts_once(repeats: str) -> None:
-    messages = [Message(str(n), lines([report(f"u{n}"), report(f"v{n}")]), LINES) for n in range(20)]
-    study = ldp.Study.from_dict(json.loads(STUDY.text) | ({"repeats": "all"} if repeats == "all" else {}))
-    assert streamed([*messages, *messages], study=study) == {"used": 40, "duplicates": 40}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,18 +14,16 @@ import numpy as np
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
-from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.study import Publish
 from ldpbeam.transforms import storage
-from ldpbeam.transforms.outputs.accounting import WriteAccounting
 from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
 from ldpbeam.transforms.outputs.letter_files import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.outputs.names import snapshot_name, window_in
-from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, write_window
+from ldpbeam.transforms.outputs.snapshots import SHARED_FILES
 from ldpbeam.transforms.outputs.write_snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
@@ -155,35 +151,6 @@ def test_a_long_name_leaves_room_for_a_temporary_one(tmp_path: Path) -> None:
     assert names(tmp_path) == [name]
 
 
-def test_snapshots_are_read_back_and_the_same_ones_are_the_same_bytes(tmp_path: Path) -> None:
-    elements = [
-        ("x", [snapshot((0, 1000), None, 5), snapshot((0, 1000), "", 6)]),
-        ("x", [snapshot((1000, 2000), "north", 7)]),
-    ]
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder, order in zip(folders, (elements, elements[::-1]), strict=True):
-        with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
-            paths = pipeline | beam.Create(order) | WriteSnapshots(STUDY, str(folder), "run-1")
-            expected = [str(folder / snapshot_name("writing", "x", own[0].window)) for _, own in elements]
-            assert_that(paths, equal_to(expected))
-    assert names(folders[0]) == names(folders[1])
-    found = []
-    for name in names(folders[0]):
-        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
-        with (folders[0] / name).open("rb") as stream:
-            found += list(read_snapshots(stream))
-        with (folders[0] / name).open("rb") as stream:
-            record: Any = next(fastavro.reader(stream))
-        assert record["study"] == "writing"
-        assert record["study_fingerprint"] == STUDY.fingerprint
-        assert record["fingerprint"] == X.fingerprint
-        assert record["run"] == "run-1"
-        assert record["channels"] == ["maps"]
-    assert found == [entry for _, own in elements for entry in own]
-    path = write_window(STUDY, str(folders[0]), "run-1", elements[1][1], named_by_run=True)
-    assert Path(path).name == snapshot_name("writing", "x", (1000, 2000), "run-1")
-
-
 def test_windows_without_enough_users_share_files_and_are_all_there(tmp_path: Path) -> None:
     """However many there are; a window of which one group has enough has a file of its own."""
     study = replace(STUDY, publish=Publish(at_least=3), windows=Windows(1000, 1000))
@@ -233,34 +200,6 @@ def test_dead_letters_are_gathered_into_a_few_files_and_read_back(tmp_path: Path
     assert len(by_file) == 20
 
 
-def test_dead_letters_are_the_same_bytes_in_whatever_order_they_come(tmp_path: Path) -> None:
-    batches = [
-        next(
-            iter(
-                emit(
-                    in_columns([DeadLetter("file", place, row, "no_payload", "", 1, b"") for row in (0, 3)]),
-                    Disclosure(),
-                )
-            )
-        )
-        for place in [None, *range(20)]
-    ]
-    written = []
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(len(batches))
-        folder = tmp_path / str(seed)
-        with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
-            letters = pipeline | beam.Create([batches[place].value for place in order], reshuffle=False)
-            _ = (letters,) | WriteDeadLetters(str(folder))
-        (path,) = folder.iterdir()
-        written.append(path.read_bytes())
-    assert written[0] == written[1] == written[2]
-    records: list[Any] = list(fastavro.reader(io.BytesIO(written[0])))
-    assert [(r["position"], r["row"]) for r in records] == [
-        (place, row) for place in [None, *range(20)] for row in (0, 3)
-    ]
-
-
 def test_dead_letters_are_counted_by_their_reports() -> None:
     letters = [DeadLetter("f", 0, None, reason, "", n, b"") for reason, n in (("a", 3), ("b", 1), ("a", 5))]
     _, *counts = emit(in_columns(letters), Disclosure())
@@ -270,21 +209,3 @@ def test_dead_letters_are_counted_by_their_reports() -> None:
         ("dead_letters", 9),
     ]
     assert list(emit([], Disclosure(records=True))) == []
-
-
-def test_the_accounting_adds_up_what_every_stage_counted(tmp_path: Path) -> None:
-    counts = [("in", 5), ("used", 2), ("in", 4), ("duplicates", 3), ("out_of_range", 2)]
-    counts += [("dead_letters", 2), ("dead_letters_by_reason/b", 1), ("dead_letters_by_reason/a", 1)]
-    path = str(tmp_path / "accounting.json")
-    with test_pipeline.TestPipeline(runner=FnApiRunner()) as pipeline:
-        assert_that(pipeline | beam.Create(counts) | WriteAccounting(path), equal_to([None]))
-    assert json.loads(Path(path).read_text()) == {
-        "in": 9,
-        "used": 2,
-        "duplicates": 3,
-        "late": 0,
-        "out_of_range": 2,
-        "dead_letters": 2,
-        "damaged_files": 0,
-        "dead_letters_by_reason": {"a": 1, "b": 1},
-    }

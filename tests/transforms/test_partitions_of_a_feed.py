@@ -79,31 +79,6 @@ def test_a_partition_without_messages_counts_as_the_others_did_when_it_was_asked
     assert read.at <= asked + HOUR + SECOND
 
 
-def test_what_was_read_of_a_partition_that_was_empty_is_waited_for_until_its_end_is_known() -> None:
-    read = Read(2)
-    read.empty(0, 1)
-    read.take(0, BACKLOG)
-    read.empty(0)
-    read.take(1, BACKLOG)
-    for hour in range(1, 10):
-        read.take(0, *[BACKLOG + hour * HOUR] * 1_000)
-        read.empty(0)
-    assert read.at is None
-    read.empty(0, 1)
-    assert read.at is not None
-
-
-def test_an_idle_partition_does_not_hold_it() -> None:
-    read = Read()
-    for hour in range(10):
-        for partition in (0, 1, 2) if hour == 0 else (0, 2):
-            read.take(partition, *[BACKLOG + hour * HOUR] * 1_000)
-        read.empty(0, 1, 2)
-    assert read.at is not None
-    # It counts as the others did when it was asked.
-    assert BACKLOG + 8 * HOUR - DISORDER <= read.at < BACKLOG + 10 * HOUR
-
-
 def test_a_partition_counts_as_the_others_only_as_of_the_time_when_it_was_asked() -> None:
     """What was read elsewhere after that may have been published after messages that wait here."""
     read = Read()
@@ -146,19 +121,6 @@ def test_a_partition_that_is_kept_full_does_not_hold_it_while_it_is_read_as_fast
         read.empty(0, 1, 2, 3)
     assert read.at is not None
     assert read.at >= BACKLOG + 8 * HOUR - DISORDER
-
-
-def test_it_waits_for_a_partition_that_catches_up_after_its_broker_was_away() -> None:
-    read = Read()
-    for hour in range(10):
-        for partition in (0, 1, 2) if hour < 2 else (0, 1):
-            read.take(partition, *[BACKLOG + hour * HOUR] * 1_000)
-        read.empty(*(0, 1, 2) if hour < 2 else (0, 1))
-    for hour in range(2, 9):
-        assert read.at is not None
-        assert read.at <= BACKLOG + hour * HOUR
-        read.take(2, *[BACKLOG + hour * HOUR] * 1_000)
-        read.empty(0, 1)
 
 
 def test_it_never_goes_back_though_a_partition_is_added() -> None:

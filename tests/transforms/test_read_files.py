@@ -124,16 +124,6 @@ def test_patterns_name_each_file_once_in_order(tmp_path: Path) -> None:
     assert files.match(patterns) == [(f"{tmp_path}/{name}", 2) for name in ("a.avro", "b.avro", "c.jsonl")]
 
 
-def test_a_file_whose_name_begins_with_a_dot_is_only_read_where_it_is_named_so(tmp_path: Path) -> None:
-    for name in ("a.avro", ".b.avro", ".b.avro.part"):
-        (tmp_path / name).write_bytes(b"{}")
-    for pattern, found in (("*", ["a.avro"]), ("*.avro", ["a.avro"]), (".*.avro", [".b.avro"]),
-                           (".b.avro", [".b.avro"])):  # fmt: skip
-        assert files.match([f"{tmp_path}/{pattern}"]) == [(f"{tmp_path}/{name}", 2) for name in found]
-    with pytest.raises(FileNotFoundError, match="no file has this name"):
-        files.match([f"{tmp_path}/*.part"])
-
-
 @pytest.mark.parametrize("pattern", ["*/*.avro", "b/*", "**"])
 def test_a_folder_that_may_not_be_read_is_no_empty_one(
     pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -183,12 +173,6 @@ def test_other_files_are_no_files_of_reports(data: bytes, said: str, tmp_path: P
     file = files.sniff(str(tmp_path / "README"), len(data))
     assert isinstance(file, files.BadFile)
     assert file.problem.startswith(said)
-
-
-def test_a_damaged_first_line_does_not_make_a_file_none(tmp_path: Path) -> None:
-    data = b"user_id: garbage\n" + lines()
-    (tmp_path / "x").write_bytes(data)
-    assert sniffed(tmp_path / "x", len(data)) == files.ReportFile(str(tmp_path / "x"), len(data), "jsonl")
 
 
 # Ranges shorter than a line, than a block, than the header, and as long as a file.
@@ -259,29 +243,6 @@ def test_a_corrupt_block_is_one_dead_letter_however_the_file_is_split(
     }
 
 
-@pytest.mark.parametrize("kind", ["avro", "jsonl"])
-def test_a_file_that_is_cut_while_it_is_read_is_damaged(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 100)
-    monkeypatch.setattr(avro_blocks, "STEP_BYTES", 100)
-    monkeypatch.setattr(files, "RANGE_BYTES", 5_000)
-    path = tmp_path / "x"
-    data = avro_bytes(codec="null") if kind == "avro" else lines()
-    path.write_bytes(data)
-    first, second, *_ = files.split(files.ReportFile(str(path), len(data), kind))
-    reading = read_range(first, Columns())
-    assert next(reading).num_rows
-    # What a rotated log leaves: the file is there, and has nothing in it any more.
-    os.truncate(path, 0)
-    *_, letter = reading
-    assert isinstance(letter, DeadLetter)
-    assert (letter.reason, letter.detail[:15]) == ("bad_file", "it has 0 bytes,")
-    (letter,) = read_range(second, Columns())
-    assert isinstance(letter, DeadLetter)
-    assert letter.reason == "bad_file"
-
-
 def read_after(path: Path, change: Callable[[], object] = lambda: None) -> tuple[int, list[DeadLetter]]:
     """The reports and the dead letters of a file that changed after it was found."""
     os.utime(path, (1_000, 1_000))
@@ -348,18 +309,6 @@ def test_a_file_that_shrinks_after_it_was_found_is_damaged(
     size = BLOCK_ENDS[-2] if isinstance(lost, str) else len(data) - lost
     _, letters = read_after(path, lambda: os.truncate(path, size))
     assert letters[-1].detail.startswith(f"it has {size:,} bytes, and had {len(data):,} when it was found")
-
-
-def test_a_corrupt_row_group_is_one_dead_letter_and_the_others_are_read(tmp_path: Path) -> None:
-    path, table = tmp_path / "reports", pa.Table.from_pylist(RECORDS)
-    pq.write_table(table, path, row_group_size=70, use_dictionary=False, compression="gzip")
-    data = bytearray(path.read_bytes())
-    start = pq.ParquetFile(path).metadata.row_group(1).column(0).data_page_offset
-    data[start + 40 : start + 80] = bytes(40)
-    path.write_bytes(data)
-    reports, (letter,) = read_after(path)
-    assert (letter.reason, letter.position, letter.reports) == ("corrupt_block", 1, 70)
-    assert reports == len(RECORDS) - 70
 
 
 @pytest.mark.parametrize("kind", ["avro", "fixed", "jsonl"])

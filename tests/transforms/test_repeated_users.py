@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept, in_parts
 from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
 from ldpbeam.transforms.reports.batches import shard_of, tagged
-from ldpbeam.transforms.windows import cut, unbounded
-from ldpbeam.transforms.windows.cut import Pieces, each_window
+from ldpbeam.transforms.windows import unbounded
 from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.transforms.windows.split import Split
 from ldpbeam.transforms.windows.unbounded import FoldStream
@@ -103,32 +101,6 @@ def test_reports_that_come_first_together_are_all_looked_at_up_to_a_number() -> 
         ALIKE,
     )
     assert sorted(apart.column("payload").to_pylist()) == sorted(few.column("payload").to_pylist())
-
-
-@pytest.mark.parametrize("ids", [0, 3_000])
-def test_of_more_tied_reports_than_are_looked_at_the_same_one_is_kept_whether_some_were_left_out(
-    ids: int,
-) -> None:
-    rng = np.random.default_rng(1)
-    whole = batch(rng, 40_000, users=8, times=1, values=100_000, ids=ids)
-    parts = [whole.slice(start, 10_000) for start in range(0, 40_000, 10_000)]
-    few = [can_be_kept(part, ALIKE) for part in parts]
-    assert sum(part.num_rows for part in few) < 40_000
-    for others in (few, [whole.slice(0, 20_000), *few[2:]], [can_be_kept(pa.concat_batches(few), ALIKE)]):
-        assert join_of(others) == join_of([whole])
-
-
-def join_of(batches: list[pa.RecordBatch]) -> list[float]:
-    """The payloads that a join keeps."""
-    ((users,), used) = join(X, batches)
-    assert used == users.users
-    return sorted(users.answers[0].payloads.tolist())
-
-
-def test_many_users_with_many_reports_each_are_found_to_repeat() -> None:
-    rng = np.random.default_rng(1)
-    repeated = batch(rng, 200_000, users=1_000, times=STEP)
-    assert can_be_kept(repeated, ALIKE).num_rows < 2_000
 
 
 def test_reports_of_different_users_are_left_as_they_are() -> None:
@@ -221,51 +193,6 @@ def test_a_stream_leaves_the_reports_of_many_users_in_its_state(monkeypatch: pyt
     batches = [batch(rng, 1_000, users=10**9, times=STEP) for _ in range(20)]
     _, counts, most = streamed(batches)
     assert (most, counts) == (20_000, {"used": 20_000})
-
-
-SLIDING = parse_study(
-    """
-study: repeated
-attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    services: {app: {mechanism: laplace, epsilon: 1.0}}
-windows: {size: 1s, period: 250ms, allowed_lateness: 1s}
-"""
-)
-
-
-def by_window(pieces: Pieces, batches: list[pa.RecordBatch]) -> tuple[dict[Any, Any], Counter[Any], int]:
-    """(the statistics of each window, its duplicates, the reports of all pieces)."""
-    fold, rows = FoldStream(SLIDING, 1).fold, 0
-    statistics, duplicates = {}, Counter[Any]()
-    for one in batches:
-        assert not list(pieces.gather(one))
-    for _, run, left_out in pieces.leave_out_repeats():
-        duplicates[run[0]] += left_out
-    for key, parts in pieces.taken():
-        rows += sum(part.num_rows for part in parts)
-        ((window, folded),) = fold.fold(key, parts)
-        statistics[window] = folded.statistics, folded.used
-        duplicates[window[0]] += folded.duplicates
-    return statistics, duplicates, rows
-
-
-def test_repeats_are_left_out_once_before_their_reports_are_in_all_windows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rng = np.random.default_rng(1)
-    batches = [batch(rng, 10_000, users=3, times=2 * STEP) for _ in range(4)]
-    looked = []
-    monkeypatch.setattr(
-        cut, "can_be_kept", lambda one, alike: looked.append(one.num_rows) or can_be_kept(one, alike)
-    )
-    every = by_window(Pieces(SLIDING.windows, 1, each_window), batches)
-    few = by_window(FoldStream(SLIDING, 1).cut.pieces, batches)
-    assert few[:2] == every[:2]
-    assert every[2] == 4 * 40_000
-    assert few[2] < 4_000
-    assert sum(looked) == 40_000
 
 
 def test_a_stream_hands_on_no_reports_that_no_fold_keeps() -> None:

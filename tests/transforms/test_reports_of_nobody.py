@@ -5,12 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 import pytest
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
 from support.keyed_state import StreamByHand
 from support.pane_runs import Streamed, in_batch
 from support.pane_scripts import Step
@@ -22,7 +18,6 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
-from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import Span
 
 NUMBERS = "{domain: {numeric: [0, 1]}, services: {a: {mechanism: piecewise, epsilon: 1.0}}}"
@@ -94,53 +89,6 @@ def test_who_knows_a_report_id_can_remove_the_report_by_an_earlier_one(text: str
     ]
     if text == TEXT:
         assert used(streamed(study, *of_users)) == (2, 0)
-
-
-def sent(count: int, seed: int) -> list[pa.RecordBatch]:
-    """Batches of both attributes, each report from one of a few users, most twice."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for attribute in ("alone", "joined"):
-        reports = [
-            {
-                **({"user": f"u{rng.integers(20)}".encode()} if attribute == "joined" else {}),
-                "event_time": int(rng.integers(20_000)),
-                "payload": float(rng.uniform(-1, 1)),
-                "report_id": f"r{rng.integers(count)}".encode() if rng.random() < 0.6 else None,
-            }
-            for _ in range(count)
-        ]
-        found += [batch_of(attribute, reports[: count // 2]), batch_of(attribute, reports[count // 2 :])]
-    return found
-
-
-def statistic_of(study: Study, name: str, found: Streamed) -> dict[Any, Any]:
-    return {key: own for key, own in found.last.items() if key[0] == name}
-
-
-@pytest.mark.parametrize("duplicates", ["drop", "keep"])
-def test_attributes_with_and_without_users_share_a_run(duplicates: str) -> None:
-    study = parse_study(f"{TEXT}duplicates: {duplicates}\n")
-    batches = sent(200, seed=1)
-    batch, by_hand = in_batch(study, batches), streamed(study, *batches)
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        _, counts = pipeline | beam.Create(batches) | FoldStream(study, 2)
-        assert_that(counts | beam.CombinePerKey(sum), equal_to(list(by_hand.counts.items())))
-    if duplicates == "keep":
-        assert batch.last == by_hand.last
-        assert used(batch) == used(by_hand) == (400, 0)
-        return
-    users = {key[0]: [own.statistic.users for own in snapshots] for key, snapshots in batch.last.items()}
-    assert users["alone"] == [None]
-    assert isinstance(users["joined"][0], int)
-    # Each attribute is as in a study of its own.
-    for name in ("alone", "joined"):
-        text = TEXT.replace(f"  {name}:", "  kept:")
-        lines = [line for line in text.splitlines() if not line.startswith(("  alone:", "  joined:"))]
-        own = parse_study("\n".join(lines).replace("  kept:", f"  {name}:"))
-        of_name = [one for one in batches if one.schema.metadata[b"attribute"].decode() == name]
-        assert statistic_of(own, name, in_batch(own, of_name)) == statistic_of(study, name, batch)
-        assert statistic_of(own, name, streamed(own, *of_name)) == statistic_of(study, name, by_hand)
 
 
 def test_validation_gives_no_user_to_attributes_without() -> None:

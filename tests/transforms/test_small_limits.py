@@ -6,7 +6,6 @@ The dictionary is a loop over reports, and shares no code with the fold.
 from __future__ import annotations
 
 import itertools
-import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,12 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.covering import covering
-from support.keyed_state import StreamByHand
-from support.pane_scripts import Step
 from support.spooled import Stream, in_polls
 from support.tallied import tallied
 
-from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.graphs import batch
 from ldpbeam.pipelines.spool import open_windows, run
 from ldpbeam.schemas.files import parquet
@@ -31,10 +27,8 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms import tally as tally_module
 from ldpbeam.transforms.joining import kept, same_ids
-from ldpbeam.transforms.reports.validation import Validation, columns_or_only
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.windows import fold, groups, split, unbounded
-from ldpbeam.windows import Span
 
 HOUR, START = 3_600_000, 1_790_000_000_000 // 3_600_000 * 3_600_000
 REPORTS, USERS, CATEGORIES = 1_500, 450, 3
@@ -251,21 +245,3 @@ def test_a_stream_here_counts_what_a_dictionary_of_users_counts(
     expected, used, duplicates = counted(reports, services, True, rule, ids_by_window=True)
     assert of(stream.snapshots().values()) == expected
     assert (run.counts["used"], run.counts["duplicates"]) == (used, duplicates)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("services", [1, 2, 3])
-def test_a_stream_counts_what_a_dictionary_of_users_counts(services: int, kind: str) -> None:
-    study, reports = parse_study(study_text(services, True, "drop")), sent(services)
-    columns, validation = columns_or_only(study, None, None), Validation(study, Span())
-    batches = [
-        valid
-        for start in range(0, REPORTS, 100)
-        for decoded in decoded_batches(table(reports[start : start + 100], kind), columns)
-        for valid in validation.validate(decoded).reports
-    ]
-    steps = [Step(START, batches[first : first + 7]) for first in range(0, len(batches), 7)]
-    streamed = StreamByHand(study, 2, random.Random(1)).run(steps)
-    expected, used, duplicates = counted(reports, services, True, "drop", ids_by_window=True)
-    assert of(snapshot for pane in streamed.last.values() for snapshot in pane) == expected
-    assert (streamed.counts["used"], streamed.counts["duplicates"]) == (used, duplicates)

@@ -200,10 +200,3 @@ def test_what_remains_is_one_in_twenty_where_publish_times_say_nothing(lie: int)
     assert late(backlog(0.1, lie, "now", "now", "spread"), 50) > 0.5
     # With the server's publish times the liars need not be few.
     assert late(backlog(1.0, lie, "then", "then", "spread"), 50) == 0
-
-
-def test_without_the_frontier_what_is_published_now_would_overtake_the_backlog(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Claim, "_raise_frontier", lambda self, _: setattr(self, "_frontier", 2**62))
-    assert late(backlog(0.01, NOW, "now", "then", "spread"), 50) > 0.5

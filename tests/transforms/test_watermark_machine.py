@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -217,46 +215,3 @@ def examples(machine: type[RuleBasedStateMachine], *phases: Phase, most: int = 1
 
 def test_whatever_happens_no_punctual_report_is_late() -> None:
     examples(Stream)
-
-
-def _any_empty_answer_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Pulls, "doubtful", False)
-
-
-def _a_failed_pull_counts_as_empty(patch: pytest.MonkeyPatch) -> None:
-    def fail(self: Pulls, elapsed: int) -> None:
-        self.empty = self._begun
-
-    patch.setattr(Pulls, "fail", fail)
-
-
-def _the_end_of_a_pull_counts(patch: pytest.MonkeyPatch) -> None:
-    silent = Claim.fall_silent
-    patch.setattr(Claim, "fall_silent", lambda self, elapsed: silent(self, elapsed + 15_000))
-
-
-def _lies_move_the_frontier(patch: pytest.MonkeyPatch) -> None:
-    take = Claim.take
-
-    def forward(self: Claim, elapsed: int, times: np.ndarray, oldest: int | None, newest: int) -> None:
-        take(self, elapsed, times, int(times.max()), int(times.max()))
-
-    patch.setattr(Claim, "take", forward)
-
-
-BROKEN = [
-    _any_empty_answer_counts,
-    _a_failed_pull_counts_as_empty,
-    _the_end_of_a_pull_counts,
-    _lies_move_the_frontier,
-]
-
-
-@pytest.mark.parametrize("broken", BROKEN)
-def test_the_state_machine_finds_what_is_broken(
-    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken(monkeypatch)
-    with pytest.raises(AssertionError):
-        # Which examples come first depends on the modules that are loaded; it ends with the first that fails.
-        examples(Stream, Phase.generate, most=2_000)
