@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +19,6 @@ from support.sent_messages import single_object
 from support.studies import SMALL
 
 from ldpbeam.schemas import writer_schemas
-from ldpbeam.schemas.encodings.avro import fixed_report_schema, write_fixed
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.statistics import merge
 from ldpbeam.transforms.outputs.letter_files import write_letters
@@ -86,20 +84,6 @@ def in_avro(path: Path) -> Path:
     return path
 
 
-def in_fixed_avro(path: Path) -> Path:
-    given = [record for record in numbers() if record["service"] == "a"]
-    schema = fixed_report_schema({"user_id": 8})
-    names = {"user_id": "uid", "event_time": "at"}
-    for field in schema["fields"]:
-        field["name"] = names.get(field["name"], field["name"])
-    table = np.zeros(len(given), [("uid", "V8"), ("at", "<f8"), ("payload", "<f8")])
-    table["uid"] = np.array([record["uid"].encode() for record in given], "S8").view("V8")
-    table["at"], table["payload"] = ([record[name] for record in given] for name in ("at", "payload"))
-    with path.open("wb") as stream:
-        write_fixed(stream, table, schema, {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}, bytes(16))
-    return path
-
-
 def outcome(folder: Path) -> Any:
     """The estimates, the statistics and the counts of a run that has its folder for itself."""
     lines = (folder / "estimates.jsonl").read_text().splitlines()
@@ -116,7 +100,7 @@ def statistics(folder: Path, run: str = "") -> dict[Any, Any]:
     return found
 
 
-@pytest.mark.parametrize("write", [in_lines, in_parquet, in_avro, in_fixed_avro])
+@pytest.mark.parametrize("write", [in_lines, in_parquet, in_avro])
 def test_records_of_a_mended_study_count_as_if_it_had_been_right_from_the_start(
     tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any], write: Any
 ) -> None:
@@ -143,22 +127,6 @@ def test_records_of_a_mended_study_count_as_if_it_had_been_right_from_the_start(
         dead = expected.accounting["dead_letters"]
         assert f"{dead} dead letters" in third.out
         assert "none of the 6 reports in the input is used" in third.err
-
-
-def test_reports_without_ids_count_once_the_study_says_that_there_are_none(
-    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
-) -> None:
-    given = in_lines(tmp_path / "in.jsonl")
-    wrong = run_estimate(tmp_path / "wrong", STUDY, [given], *KEEP, *COLUMNS[2:])
-    assert wrong.accounting["dead_letters_by_reason"]["no_user_id"] == 240
-    without = STUDY.replace("ule", "ivw").replace("study: small", "study: small\nusers: none")
-    right = run_estimate(tmp_path / "right", without, [given], *COLUMNS[2:], *ALL)
-    assert right.accounting["used"] == 234
-    study, again = tmp_path / "right" / "study.yaml", tmp_path / "again"
-    asked = ("estimate", "--study", study, "--again", wrong.path, "--output", again, *COLUMNS[2:], *ALL)
-    ran = command(*asked)
-    assert ran.code == 0, ran.err
-    assert outcome(again) == outcome(right.path)
 
 
 def test_letters_in_two_folders_count_once_and_what_is_not_kept_is_told(

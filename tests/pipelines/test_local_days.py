@@ -134,23 +134,6 @@ def test_hours_rolled_up_to_local_days_count_the_same(
     ]
 
 
-def test_weeks_and_months_hold_their_days(sent: Sent) -> None:
-    for windows, name_of in (
-        (f"size: month, zone: {sent.zone}", lambda day: f"{day:%Y-%m}"),
-        (f"size: 1w, zone: {sent.zone}", lambda day: f"{day - timedelta(day.weekday()):%Y-%m-%d}"),
-        (
-            f"size: 1w, offset: 6d, zone: {sent.zone}",
-            lambda day: f"{day - timedelta((day.weekday() + 1) % 7):%Y-%m-%d}",
-        ),
-        (f"size: year, zone: {sent.zone}", lambda day: f"{day:%Y}"),
-    ):
-        wanted = Counter[str]()
-        for day, reports in sent.counts.items():
-            wanted[name_of(datetime.fromisoformat(day))] += reports
-        estimates = ldp.estimate(ldp.Study.from_yaml(text_of(windows)), sent.table)
-        assert of_days(estimates.records()) == wanted
-
-
 def test_a_ledger_of_months_is_by_the_clock_of_the_windows(sent: Sent) -> None:
     study = ldp.Study.from_yaml(text_of(f"size: 1d, zone: {sent.zone}", "ledger: {period: month}\n"))
     wanted = Counter[str]()

@@ -16,6 +16,7 @@ from ldpbeam.estimators.joint_likelihood import marginal
 from ldpbeam.folders.written import read_all
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.statistics import explain
 
 SERVICES = [f"s{number}" for number in range(9)]
 ASKED = ", ".join(
@@ -35,7 +36,6 @@ windows: {{size: 1h}}
 """
 START = 1_795_132_800_000  # 2026-11-20T00:00:00Z
 HOUR = 3_600_000
-COARSE = TEXT.replace("domain:", "joint_buckets: 4\n    domain:")
 
 
 @pytest.fixture(scope="module")
@@ -94,21 +94,15 @@ def test_estimates_say_what_each_service_keeps_and_have_no_warning(ran: Any) -> 
         assert estimate["converged"]
 
 
-def test_explain_says_the_size_of_the_rows_before_a_run(command: Callable[..., Any], tmp_path: Path) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text(TEXT)
-    said = command("explain", "--study", study).out.replace("\n", " ")
-    assert "joined by user: one row per user" in said
-    assert "192, 192, 2, 192, 192, 2, 192, 192, 2 buckets" in said
-    assert "A row takes 16 bytes, 16 MB per million users" in said
-    assert "a window and group may have at most 33,554,432" in said
-    assert "at least 98% of each service's information" in said
-    assert "too little" not in said
-    study.write_text(COARSE)
-    said = command("explain", "--study", study).out
-    assert re.search(r"That can be too little: \d\d% of s0's, .* information. Raise joint_buckets", said)
+def test_the_size_of_the_rows_is_said_before_a_run() -> None:
     more = ", ".join(f"t{n}: {{mechanism: square_wave, epsilon: 1}}" for n in range(10))
-    study.write_text(TEXT.replace(ASKED, f"{ASKED}, {more}"))
-    said = command("explain", "--study", study).out.replace("\n", " ")
-    assert "More than 16 joined services were never measured" in said
-    assert "A row takes 32 bytes" in said
+    coarse = TEXT.replace("    services:", "    joint_buckets: 2\n    services:")
+    fine, coarse, many = (
+        " ".join(explain(parse_study(text).attribute("x")))
+        for text in (TEXT, coarse, TEXT.replace(ASKED, f"{ASKED}, {more}"))
+    )
+    assert "one row per user" in fine and "192, 192, 2, 192, 192, 2, 192, 192, 2 buckets" in fine
+    assert "A row takes 16 bytes, 16 MB per million users" in fine and "may have at most 33,554,432" in fine
+    assert "at least 98% of each service's information" in fine and "too little" not in fine
+    assert re.search(r"That can be too little: \d\d% of s0's, .* information. Raise joint_buckets", coarse)
+    assert "More than 16 joined services were never measured" in many and "A row takes 32 bytes" in many

@@ -128,13 +128,6 @@ def test_windows_without_names_are_counted_and_a_roll_up_names_them_later(
     assert [without_run(record) for record in records(tmp_path / "rolled")] == whole.estimates
 
 
-def test_a_missing_table_is_refused_before_the_work(run_estimate: Any, tmp_path: Path) -> None:
-    run = run_estimate(tmp_path, STUDY, [lines(tmp_path / "in.jsonl", reports()[:1])])
-    assert run.code == 2
-    assert "names.csv: there is no such file or folder of candidates" in run.err
-    assert not (run.path / "statistics").exists()
-
-
 #: All names in the order of their first days, and where the places of each day go: what has no name on a day
 #: is at its first other place, and the places after it are nobody's.
 TOGETHER = ("snow", "strike", "<b>phone</b>", "cup", "election", "others")
@@ -234,40 +227,3 @@ def test_a_roll_up_says_that_names_have_changed(command: Any, tmp_path: Path) ->
     again = command("rollup", *given, f"{tmp_path}/all/statistics/*.avro", "--output", tmp_path / "again")
     assert again.code == 2
     assert "a roll-up by the names that its windows had then; names that differ now" in again.err
-
-
-def test_a_page_and_a_comparison_with_the_truth_have_the_names(
-    run_estimate: Any, command: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "names.csv").write_text(table(range(3)))
-    people = tmp_path / "people.csv"
-    rng = np.random.default_rng(3)
-    rows = [
-        f"2026-11-{20 + day}T12:00:00Z,{place}\n"
-        for day, shares in enumerate(SHARES)
-        for place in rng.choice(PLACES, 500, p=shares)
-    ]
-    people.write_text("time,place\n" + "".join(rows))
-    truth = ("--truth", people, "--value-column", "place", "--time-column", "time")
-    run = run_estimate(tmp_path, STUDY, [lines(tmp_path / "in.jsonl", reports())], *truth)
-    assert run.code == 0, run.err
-    assert "MAE" in run.out
-    page = tmp_path / "page.html"
-    assert command("report", run.path, "-o", page, *truth).code == 0
-    text = page.read_text()
-    assert "&lt;b&gt;phone&lt;/b&gt;" in text
-    assert "<b>phone</b>" not in text
-    assert "election" in text
-
-
-def test_a_plan_is_of_places_whatever_their_names_are(command: Any, tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY)
-    given = ("--study", tmp_path / "study.yaml", "--users", "1000", "--simulate", "--seed", "1")
-    before = command("plan", *given)
-    (tmp_path / "names.csv").write_text("place,name\n0,tea\n")
-    after = command("plan", *given)
-    assert before.code == after.code == 0, before.err
-    assert before.out == after.out
-    explained = command("explain", "--study", tmp_path / "study.yaml")
-    assert "one of the candidates of its window, in 6 places" in explained.out
-    assert f"are looked up in {tmp_path}/names.csv when a window is estimated" in explained.out

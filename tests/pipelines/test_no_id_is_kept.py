@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -131,25 +130,3 @@ def test_a_run_that_is_killed_or_fails_leaves_no_id(tmp_path: Path) -> None:
         code, said = run.end()
     assert code == 2 and b"reports that are compared" in said, said.decode()
     assert not seen_in(said) and watched.shown == set()
-
-
-def test_bad_records_are_not_kept(command: Any, tmp_path: Path) -> None:
-    inputs = write(tmp_path / "in", 60)
-    (tmp_path / "study.yaml").write_text(STUDY)
-    given = ("--study", tmp_path / "study.yaml", "--input", inputs / "*", "--output", tmp_path / "out")
-    ran = command("estimate", *given, "--keep-bad-records")
-    assert ran.code == 2
-    assert "--keep-bad-records: bad records are kept as they came, with user ids" in ran.err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_malformed_file_is_named_without_what_it_says(command: Any, tmp_path: Path) -> None:
-    inputs = write(tmp_path / "in", 60)
-    (tmp_path / "study.yaml").write_text(STUDY)
-    given = ("--study", tmp_path / "study.yaml", "--input", inputs / "*", "--output", tmp_path / "out")
-    ran = command("estimate", *given)
-    assert ran.code == 2
-    assert (
-        f"{inputs / 'header.avro'}: its problem is not shown, because a user-id key or users: none" in ran.err
-    )
-    assert not seen_in((ran.out + ran.err).encode())

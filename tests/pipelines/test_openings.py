@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,28 +27,6 @@ BEFORE = "20261129T000000Z-01234567"
 
 def run(output: Path, position: Any = None, earlier: Any = ()) -> Run:
     return Run(Columns(), str(output), "run", position, earlier)
-
-
-def test_what_is_read_needs_no_beam() -> None:
-    feeds = (
-        "again",
-        "arrivals",
-        "feeds",
-        "files",
-        "folder",
-        "kafka",
-        "kafka_span",
-        "pubsub",
-        "read",
-        "watermarks",
-    )
-    modules = [f"transforms.sources.{name}" for name in feeds]
-    modules += [f"pipelines.sources.{name}" for name in ("again", "folder", "kafka", "opening", "pubsub")]
-    program = "".join(f"import ldpbeam.{name}\n" for name in modules) + "import sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert {"ldpbeam.pipelines.sources.pubsub", "apache_beam"} & {*done.stdout.split()} == {
-        "ldpbeam.pipelines.sources.pubsub"
-    }
 
 
 class Brokers:

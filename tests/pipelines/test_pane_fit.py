@@ -79,17 +79,6 @@ def runs_before(folder: Path, *names: str) -> StreamOutput:
     return output
 
 
-def test_a_run_begins_when_its_name_says_and_knows_the_runs_before(tmp_path: Path) -> None:
-    now = datetime(2026, 11, 20, 10, 0, 7, tzinfo=UTC)
-    names = [run_name(now + timedelta(hours=hour)) for hour in (0, 1)]
-    assert begun_at(names[0]) == round(1000 * now.timestamp())
-    first = placed(StreamOutput(HASHED, str(tmp_path / "empty"), ""), now)
-    assert (first.output.earlier_runs, first.manifest.number) == ((), 0)
-    next_one = placed(runs_before(tmp_path, *names), now + timedelta(hours=2))
-    assert (next_one.output.earlier_runs, next_one.manifest.number) == (tuple(names), 0)
-    assert next_one.output.spending.since == begun_at(names[0])
-
-
 def test_a_run_comes_after_all_others_though_the_clock_was_set_back(tmp_path: Path) -> None:
     now = datetime(2026, 11, 20, 10, 0, 7, tzinfo=UTC)
     ahead = [run_name(now + timedelta(hours=hour)) for hour in (0, 2)]

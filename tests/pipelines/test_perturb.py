@@ -117,30 +117,6 @@ def test_every_format_carries_the_same_reports(perturb: Callable[..., Any], user
             assert [row["user_id"] for row in rows] == [user.encode() for user in users]
 
 
-def test_reports_of_nobody_carry_no_id_in_any_format(perturb: Callable[..., Any]) -> None:
-    study = BY_REGION.replace("study:", "users: none\nstudy:", 1)
-    given = (
-        "--seed",
-        5,
-        "--start",
-        "2026-11-20T10:00:00Z",
-        "--group-column",
-        "region",
-        "--user-column",
-        "who",
-    )
-    columns = {"region": list("nnsse"), "who": ["ann", "bob", "ann", "cho", "dee"]}
-    found = {
-        kind: perturb(study, "colour", VALUES, "--format", kind, *given, **columns)
-        for kind in ("avro", "jsonl", "parquet")
-    }
-    rows = found["avro"][1]
-    assert rows == found["jsonl"][1] == found["parquet"][1]
-    assert {row["user_id"] for of_service in rows.values() for row in of_service} == {None}
-    # No report is dropped because its user has sent another one.
-    assert "have an earlier row" not in found["avro"][0].err
-
-
 @pytest.mark.parametrize("kind", ["avro", "jsonl", "parquet"])
 def test_a_uuid_as_user_id_is_the_same_sixteen_bytes_in_every_format(
     perturb: Callable[..., Any], kind: str
@@ -149,18 +125,6 @@ def test_a_uuid_as_user_id_is_the_same_sixteen_bytes_in_every_format(
     _, found = perturb(COLOURS, "colour", ["red", "blue"], *options, person=[UUID, UUID.upper()])
     key = bytes.fromhex(UUID.replace("-", ""))
     assert [row["user_id"] for row in found["shop"]] == [key, key]
-
-
-def test_doubles_survive_every_format_to_the_last_bit(perturb: Callable[..., Any], commute_text: str) -> None:
-    values = np.random.default_rng(0).random(200) * 180
-    found = [
-        perturb(commute_text, "minutes", values, "--seed", 1, "--start", START, "--format", kind)[1]
-        for kind in ("avro", "jsonl", "parquet")
-    ]
-    for service in ("maps", "taxi", "survey"):
-        bits = [np.array([row["payload"] for row in one[service]]).view("u8") for one in found]
-        assert np.array_equal(bits[0], bits[1])
-        assert np.array_equal(bits[0], bits[2])
 
 
 def test_without_a_seed_two_runs_differ_and_with_one_they_are_for_tests(perturb: Callable[..., Any]) -> None:
@@ -255,13 +219,6 @@ def test_times_come_from_their_column_or_are_spread_from_the_start(
     assert stats.chisquare(np.bincount(spread // 500, minlength=4)).pvalue > 1e-4
 
 
-def test_only_the_named_services_and_versions_are_sent(perturb: Callable[..., Any]) -> None:
-    ran, found = perturb(COLOURS, "colour", VALUES, "--services", "app", "--versions", "app=new")
-    assert set(found) == {"app"}
-    assert {row["build"] for row in found["app"]} == {"new"}
-    assert "to shop" not in ran.out
-
-
 def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], commute_text: str) -> None:
     text = commute_text.replace(
         "maps:   {mechanism: square_wave, epsilon: 1.0}",
@@ -276,22 +233,6 @@ def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], co
     assert np.mean(early) > 0.3
     assert not any(late)
     assert len(early) + len(late) == 2000
-
-
-def test_values_of_a_time_between_versions_are_not_sent_and_are_counted(
-    perturb: Callable[..., Any], commute_text: str
-) -> None:
-    text = commute_text.replace(
-        "maps:   {mechanism: square_wave, epsilon: 1.0}",
-        "maps: {mechanism: piecewise, versions: {old: {epsilon: 0.5, until: '2026-11-20T11:00:00Z'}, "
-        "new: {epsilon: 4.0, since: '2026-11-20T12:00:00Z'}}}",
-    )
-    times = START + 3_600_000 // 4 * np.arange(10)
-    ran, found = perturb(text, "minutes", [90] * 10, "--time-column", "time", time=times)
-    assert [row["event_time"] for row in found["maps"]] == times[[0, 1, 2, 3, 8, 9]].tolist()
-    assert "maps: 6 of 10 values are sent; the others are of a time that no version of the service" in ran.err
-    assert "taxi: " not in ran.err
-    assert len(found["taxi"]) == 10
 
 
 def test_reports_are_those_of_the_client_of_the_library(simulate: Callable[..., Any], commute: Study) -> None:

@@ -9,14 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.schemas.encodings import avro_headers
-from ldpbeam.schemas.messages.decode import Message, decode_messages
 from ldpbeam.schemas.reports import stamps
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -101,23 +99,8 @@ def test_the_clients_study_takes_their_files_and_another_says_what_differs(writt
     assert "instead of" not in str(caught.value)
 
 
-def test_json_lines_have_no_stamp(written: Any) -> None:
-    check(OTHER, written(STUDY, "jsonl"))
-
-
 def test_versions_by_time_share_a_file_without_a_stamp_and_versions_by_a_field_have_one(written: Any) -> None:
     dated, app = written(DATED, "avro", start=BEFORE_2026, spread=3_600_000, versions={"app": "new"})
     assert metadata_of(dated) == {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}
     assert metadata_of(app)["ldpbeam.epsilon"] == "2.0"
     check(DATED, [dated, app])
-
-
-def test_a_stream_in_a_message_keeps_its_stamp(written: Any) -> None:
-    table = pq.read_table(written(STUDY, "parquet")[0])
-    with pa.ipc.new_stream(sink := pa.BufferOutputStream(), table.schema) as writer:
-        writer.write_table(table)
-    message = Message("7", sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream")
-    (batch,) = decode_messages([message], Columns())
-    assert isinstance(batch, pa.RecordBatch)
-    metadata = {key.decode(): text.decode() for key, text in batch.schema.metadata.items()}
-    assert stamps.entries_in(metadata) == stamps.stamp_of(parse_study(STUDY).attribute("x"), 0)
