@@ -20,10 +20,9 @@ from ldpbeam.answers.published import cut_windows, of_cells, warnings_of, with_r
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError, machine_problem
 from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, files_in, names_in
-from ldpbeam.folders.written import read_accounting, sweep, windows_of
+from ldpbeam.folders.written import read_accounting, sweep
 from ldpbeam.inputs.files import NOT_SHOWN
 from ldpbeam.pipelines.commands.estimate_options import Request, request_of
-from ldpbeam.pipelines.estimates.again_runs import AgainRun, with_other_runs
 from ldpbeam.pipelines.estimates.fit import RunFit, print_fit
 from ldpbeam.pipelines.estimates.ledger_files import (
     print_periods,
@@ -194,19 +193,8 @@ def _estimated(request: Request, look: Look) -> tuple[dict[str, Any], list[Estim
     accounting = read_accounting(job)
     if accounting["damaged_files"] and request.on_bad_file == "stop":
         stop_for_damage(job, accounting["damaged_files"])
-    shared = request.shared
-    compute = partial(
-        estimate_all,
-        processes=request.processes,
-        shared=shared.output if shared else "",
-    )
-    if isinstance(shared, AgainRun):
-        # Its estimates are of whole windows, with the reports of other runs.
-        for snapshots in windows_of(job):
-            look(snapshots)
-        estimates, left = compute(with_other_runs(shared))
-    else:
-        estimates, left = compute(job, look=look)
+    shared = request.shared.output if request.shared else ""
+    estimates, left = estimate_all(job, request.processes, shared, look)
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)

@@ -23,11 +23,10 @@ from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import offset_of, time_of
-from ldpbeam.pipelines.estimates.again_runs import AgainRun, run_of
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.options.sources import BOUNDED, named
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
-from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, STREAMS, is_of_streams, owner
+from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.runners.names import LOCAL
 from ldpbeam.runners.request import EngineRequest, engine_request
@@ -97,13 +96,11 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     reached = files.absolute if _is_scheduled(options, study) else engine.reachable
     read = _read_of(options, engine)
     folder, lost = engine.reachable(options.output), dict[str, int]()
-    shared: Scheduled | None = None
     if options.again:
-        folders = [engine.reachable(each) for each in options.again]
-        again, shared = _again(options, study, folders, folder)
+        again = _again(options, [engine.reachable(each) for each in options.again], folder)
         read, lost = again.kept, {reason: reports for reason, reports in again.lost.items() if reports}
     inputs = tuple(map(reached, options.input)) if read is None else read.names
-    job, shared = _job_of(options, study, read, inputs, folder, shared)
+    job, shared = _job_of(options, study, read, inputs, folder)
     return filled(
         Request,
         options,
@@ -132,26 +129,17 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
         )
 
 
-def _again(
-    options: argparse.Namespace, study: Study, folders: Sequence[str], output: str
-) -> tuple[Again, AgainRun | None]:
-    """The dead letters that are read again, and the run that shares the folder of a stream, if it is one.
+def _again(options: argparse.Namespace, folders: Sequence[str], output: str) -> Again:
+    """The dead letters that are read again.
 
     Raises:
-        UserError: if they cannot be read, or a run that reads them cannot write there.
+        UserError: if one is no output folder, they would be replaced, or none can be read again.
     """
     from ldpbeam.pipelines.sources.again import find_again
 
-    shared = run_of(study, output, sorted(map(files.real, folders))) if is_of_streams(output) else None
-    if shared is None:
-        if files.real(output) in map(files.real, folders):
-            raise UserError(
-                f"--output {options.output}: the dead letters there would be replaced; name another"
-            )
-        return find_again(folders), None
-    owner(shared, STREAMS)
-    shared.check()
-    return find_again(folders, shared.own.output), shared
+    if files.real(output) in map(files.real, folders):
+        raise UserError(f"--output {options.output}: the dead letters there would be replaced; name another")
+    return find_again(folders)
 
 
 def _read_of(
@@ -184,7 +172,6 @@ def _job_of(
     given: KafkaSpan | CountsFiles | KeptRecords | None,
     inputs: tuple[str, ...],
     folder: str,
-    shared: Scheduled | None,
 ) -> tuple[BatchJob, Scheduled | None]:
     """The run, and for one that shares a folder that folder, to which its files are moved."""
     columns = columns_of(options, study, whole=options.keep_bad_records)
@@ -193,11 +180,7 @@ def _job_of(
     hidden = disclosure.hides
     read = given or find_input(inputs, options.on_bad_file, hidden=hidden)
     check_stamps(read.files, study, columns, hidden=hidden)
-    output: Output
-    if shared is None:
-        output, shared = _place(options, study, folder, span, inputs, columns)
-    else:
-        output = shared.made
+    output, shared = _place(options, study, folder, span, inputs, columns)
     job = filled(
         BatchJob,
         options,

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from ldpbeam.folders.output import (
     ACCOUNTING,
@@ -32,7 +31,7 @@ from ldpbeam.folders.output import (
     names_in,
 )
 from ldpbeam.folders.written import TABLE_FOLDERS
-from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, Sharing, one_at_a_time, owned
+from ldpbeam.pipelines.runs.ownership import SCHEDULED_RUNS, one_at_a_time, owned
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.temporary import held_folder
 from ldpbeam.times import rfc3339
@@ -58,7 +57,6 @@ class Scheduled(Output):
     span: Span = EVERYTHING
     inputs: tuple[str, ...] = ()
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    sharing: ClassVar[Sharing] = SCHEDULED_RUNS
 
     @property
     def name(self) -> str:
@@ -81,25 +79,6 @@ class Scheduled(Output):
         """The run's own folder, for files that it does not share: dead letters, accounting, ledger, fit."""
         return Output(self.study, self.path(RUNS, self.name), self.run)
 
-    def called(self, name: str) -> str:
-        """The name of a shared file of the run, by the name in its hidden folder."""
-        return name
-
-    def replaces(self, name: str) -> bool:
-        """Whether a shared file is of an earlier run in whose place this one is."""
-        window = window_in(name)
-        return window is not None and self.span.holds(window)
-
-    def begin(self) -> None:
-        """Say that files of the run may be missing."""
-        delete([self.own.path(RUN)])
-
-    def end(self) -> None:
-        """Say that all files of the run are in place."""
-        ends = {"from": rfc3339(self.span.start), "to": rfc3339(self.span.stop)}
-        about = {**self.about, "format": FORMAT, **ends, "input": sorted(self.inputs)}
-        write_json(self.own.path(RUN), about)
-
     def __str__(self) -> str:
         """Where its files are, as a sentence."""
         return (
@@ -118,7 +97,7 @@ def owned_by_schedule(job: Scheduled, overwrite: bool) -> Iterator[None]:
     Raises:
         UserError: if this run may not use the folder, or a run of another kind writes there.
     """
-    with owned(job, job.sharing, overwrite=overwrite):
+    with owned(job, SCHEDULED_RUNS, overwrite=overwrite):
         if "://" not in job.output:
             with held_folder(job.make, Path(job.output).glob(_HIDDEN)):
                 yield
@@ -151,7 +130,7 @@ def publish(
 
 def _move_all(job: Scheduled) -> None:
     made, output = job.made, job.own
-    job.begin()
+    delete([output.path(RUN)])
     moved = (
         (job, (STATISTICS,), "*.avro"),
         (job, (ESTIMATES,), "*.jsonl"),
@@ -161,15 +140,12 @@ def _move_all(job: Scheduled) -> None:
         (output, (DEAD_LETTERS,), "*.avro"),
     )
     for target, folder, pattern in moved:
+        written = names_in(made.path(*folder), pattern)
+        for name in written:
+            _move(made.path(*folder, name), target, *folder, name)
         # A window that is not estimated has statistics alone.
-        is_shared = target is not output
-        written = {
-            name: job.called(name) if is_shared else name for name in names_in(made.path(*folder), pattern)
-        }
-        for name, final in written.items():
-            _move(made.path(*folder, name), target, *folder, final)
-        stale = set(names_in(target.path(*folder), pattern)).difference(written.values())
-        delete([target.path(*folder, name) for name in stale if not is_shared or job.replaces(name)])
+        stale = set(names_in(target.path(*folder), pattern)).difference(written)
+        delete([target.path(*folder, name) for name in stale if target is output or _replaces(job, name)])
     for name in (ACCOUNTING, FIT, LEDGER):
         _move(made.path(name), output, name)
     if job.study.ledger:
@@ -180,7 +156,14 @@ def _move_all(job: Scheduled) -> None:
         for path in (output.output, job.output, *folders):
             if exists(path):
                 disk.sync_folder(path)
-    job.end()
+    ends = {"from": rfc3339(job.span.start), "to": rfc3339(job.span.stop)}
+    write_json(output.path(RUN), {**job.about, "format": FORMAT, **ends, "input": sorted(job.inputs)})
+
+
+def _replaces(job: Scheduled, name: str) -> bool:
+    """Whether a shared file is of an earlier run in whose place this one is."""
+    window = window_in(name)
+    return window is not None and job.span.holds(window)
 
 
 def _write_estimates(made: Output, estimates: Sequence[EstimateRecord]) -> None:

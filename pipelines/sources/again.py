@@ -33,12 +33,11 @@ class Again:
     lost: Mapping[str, int]
 
 
-def find_again(folders: Sequence[str], but: str | None = None) -> Again:
+def find_again(folders: Sequence[str]) -> Again:
     """Find the kept records of dead letters, each once: a stream that was killed may have written one twice.
 
     Args:
         folders: output folders.
-        but: the folder of a run whose dead letters are left out; None for no such run.
 
     Raises:
         UserError: if one is no output folder, or damaged, or there is no dead letter, or none has its record.
@@ -46,8 +45,7 @@ def find_again(folders: Sequence[str], but: str | None = None) -> Again:
     paths: dict[str, None] = {}
     for folder in folders:
         for path in dead_letter_files(read_results(folder)):
-            if but is None or not real(path).startswith(f"{real(but)}/"):
-                paths[real(path)] = None
+            paths[real(path)] = None
     names, lengths, size = list(paths), list[int](), 0
     keys, is_kept, missing, codes = array("Q"), array("b"), array("q"), array("q")
     reasons: dict[str, int] = {}

@@ -166,7 +166,7 @@ def test_letters_in_two_folders_count_once_and_what_is_not_kept_is_told(
     assert "have no records" in nothing.err
 
 
-def test_into_the_folder_of_a_stream_the_estimates_are_of_whole_windows_and_the_statistics_of_the_records(
+def test_a_roll_up_adds_them_to_the_windows_of_a_stream(
     tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
 ) -> None:
     stream = stream_folder(tmp_path / "stream")
@@ -176,43 +176,17 @@ def test_into_the_folder_of_a_stream_the_estimates_are_of_whole_windows_and_the_
     lines = [{**record, "service": next(iter(service))} for record in numbers()]
     given.write_text("".join(json.dumps(record) + "\n" for record in lines))
     wrong = run_estimate(tmp_path / "wrong", text, [given], *KEEP)
-    right = run_estimate(tmp_path / "right", text, [given], *COLUMNS, *ALL)
-    study, before = tmp_path / "wrong" / "study.yaml", contents(stream)
-    asked = ("estimate", "--study", study, "--again", wrong.path, "--output", stream, *COLUMNS)
-    ran = command(*asked)
+    study, again = tmp_path / "wrong" / "study.yaml", tmp_path / "again"
+    ran = command("estimate", "--study", study, "--again", wrong.path, "--output", again, *COLUMNS)
     assert ran.code == 0, ran.err
-    left = contents(stream)
-    assert before.items() <= left.items()
-    (run,) = {path.name for path in (stream / "runs").glob("again-*")}
-    assert statistics(stream, run) == statistics(right.path)
-    # The last pane of the run before has the window too: the first run closed it.
-    (merged,) = (stream / "estimates").glob(f"*T100000Z-*.{run}.jsonl")
-    record = json.loads(merged.read_text().splitlines()[0])
-    whole = {window: value for (_, window), value in statistics(stream).items()}
-    window = (START, START + HOUR)
-    parts = [statistics(stream, name)[("x", None, False), window] for name in ("run-1", run)]
-    assert record["reports"] == merge(parts).reports == sum(part.reports for part in parts)
-    assert (record["pane_timing"], record["pane_index"], record["complete"]) == ("late", 1, True)
-    assert whole
-    # The window that a stop left open stays incomplete.
-    (other,) = (stream / "estimates").glob(f"*T110000Z-*.{run}.jsonl")
-    assert json.loads(other.read_text().splitlines()[0])["complete"] is False
-    assert command(*asked).code == 0
-    assert contents(stream) == left
-    # What is in both runs is added up once.
+    of_both = (folder / "statistics" / "*.avro" for folder in (stream, again))
     rolled = command(
-        "rollup", "--study", study, "--statistics", stream / "statistics" / "*.avro", "--window", "1h",
-        "--output", tmp_path / "rolled",
-    )  # fmt: skip
+        "rollup", "--study", study, "--statistics", *of_both, "--window", "1h", "--output", tmp_path / "whole"
+    )
     assert rolled.code == 0, rolled.err
-    assert statistics(tmp_path / "rolled")[("x", None, False), window] == merge(parts)
-    other_folder = run_estimate(tmp_path / "more", text, [given], *KEEP)
-    refused = command(*asked[:4], other_folder.path, *asked[5:])
-    assert refused.code == 2
-    assert "have been read into" in refused.err
-    assert contents(stream) == left
-    shown = command("show", stream)
-    assert shown.code == 0, shown.err
+    window = ("x", None, False), (START, START + HOUR)
+    parts = [statistics(stream, "run-1")[window], statistics(again)[window]]
+    assert statistics(tmp_path / "whole")[window] == merge(parts)
 
 
 def letters_of(folder: Path, letters: list[tuple[str, bytes, int]]) -> None:

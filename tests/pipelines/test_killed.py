@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.output_folders import START as BEGUN
-from support.output_folders import contents, stream_folder
+from support.output_folders import contents
 from support.studies import SMALL
 
 KILLS = int(os.environ.get("LDPBEAM_KILLS", "2"))
@@ -111,68 +110,3 @@ def test_a_run_that_is_killed_at_any_moment_leaves_the_same_bytes_when_it_is_run
         print(f"{place}: {moment}, {len(left)} files and {len(spilled)} temporary folders were left")
     assert killed >= KILLS // 2
     assert while_writing == KILLS // 2
-
-
-@pytest.mark.slow
-def test_dead_letters_that_are_read_again_into_a_stream_count_once_wherever_the_run_is_killed(
-    tmp_path: Path, run_estimate: Any, write_lines: Callable[..., Path], command: Any
-) -> None:
-    before, out, draw = stream_folder(tmp_path / "before"), tmp_path / "out", random.Random(6)
-    text = (before / "study.json").read_text()
-    records = [
-        {
-            "uid": f"u{place}",
-            "attribute": "x",
-            "service": "maps",
-            "event_time": BEGUN + place * 4 * HOUR // 100,
-            "payload": 0.25,
-        }
-        for place in range(100)
-    ]
-    given = write_lines(tmp_path / "in.jsonl", records)
-    kept = run_estimate(tmp_path / "wrong", text, [given], "--keep-bad-records", "--max-bad-fraction", 1)
-    asked = ["estimate", "--study", str(tmp_path / "wrong" / "study.yaml"), "--again", str(kept.path)]
-    asked += ["--column", "user_id=uid", "--output", str(out)]
-    shutil.copytree(before, out)
-    with start(asked, 0) as process:
-        assert process.stdout is not None
-        events = sum(line.startswith("@") for line in process.stdout)
-    assert process.returncode == 0
-    whole = in_place(out)
-    assert len(whole) > len(contents(before)) + 4 * 4
-    for place in range(KILLS):
-        shutil.rmtree(out)
-        shutil.copytree(before, out)
-        with start(asked, 0.05) as process:
-            assert process.stdout is not None
-            # The last of these rename files into place, one after the other.
-            for _ in range(draw.randrange(events // 2, events) if place % 2 else draw.randrange(1, events)):
-                process.stdout.readline()
-            process.kill()
-            process.stdout.close()
-        left = in_place(out)
-        # What is in place is whole, so a roll-up of it counts nothing twice.
-        assert left.items() <= {**whole, **of_run(left)}.items()
-        again = command(*asked)
-        assert again.code == 0, again.err
-        assert {name: data for name, data in contents(out).items() if not name.startswith(".")} == whole, (
-            place
-        )
-
-
-def in_place(folder: Path) -> dict[str, bytes]:
-    """The contents of a folder without locks and what a killed run had not put in place."""
-    return {
-        name: data
-        for name, data in contents(folder).items()
-        if not any(part.startswith(".") for part in Path(name).parts)
-    }
-
-
-def of_run(left: dict[str, bytes]) -> dict[str, bytes]:
-    """The ``run.json`` of a run that has not ended."""
-    return {
-        name: data
-        for name, data in left.items()
-        if name.startswith("runs/again-") and name.endswith("/run.json") and b'"complete": false' in data
-    }
