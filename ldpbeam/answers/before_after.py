@@ -49,10 +49,13 @@ def before_after(study: Study, given: Given, time: int, within: Span = EVERYTHIN
     """
     windows = {window for _, snapshot in given if (window := snapshot.window) and within.holds(window)}
     sides = [window for window in windows if window[1] <= time], [w for w in windows if w[0] >= time]
+    if not windows:
+        raise ValueError("the estimates have no windows, so nothing is before or after a time")
     if not all(sides):
         which = "ends by" if not sides[0] else "begins at or after"
-        there = times_of(_whole(windows), study.clock) if windows else "none: the study has no windows"
-        raise ValueError(f"no window {which} the time; the windows are {there}")
+        raise ValueError(
+            f"no window {which} the time; the windows are {times_of(_whole(windows), study.clock)}"
+        )
     cut = _windows(given) & windows - {*sides[0], *sides[1]}
     said = [
         f"{times_of(window, study.clock)} spans the time, so it is on neither side" for window in sorted(cut)

@@ -69,4 +69,7 @@ def impossible_line(reports: int) -> str:
 
 def tally(flagged: int, tests: int) -> str:
     """How many of a run's tests are flagged, in words."""
-    return f"{flagged:,} of {tests:,} tests say that the reports are not what the study claims"
+    if flagged:
+        of = f"{flagged:,} of {counted(tests, 'test')} of fit failed"
+        return f"{of}: the reports are not what the study claims"
+    return "the test of fit passed" if tests == 1 else f"all {tests:,} tests of fit passed"

@@ -21,7 +21,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.reports.counts import COMPUTED_FROM, COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, disclosure_for
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
 from ldpbeam.transforms.windows import MOST_SHARDS
 from ldpbeam.transforms.windows import SHARDS as STREAM_SHARDS
@@ -109,7 +109,7 @@ class _OfReports(beam.PTransform):
     ) -> None:
         super().__init__()
         self.study = study_of(study)
-        self.columns = columns_or_only(
+        self.columns = checked_columns(
             self.study, attribute, service, whole=keep_bad_records, renamed=_renamed(columns, event_time)
         )
         self.event_time = event_time

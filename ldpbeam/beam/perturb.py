@@ -17,7 +17,7 @@ from ldpbeam.beam.elements import fields_of, milliseconds_of
 from ldpbeam.clients.client import Client, records_of
 from ldpbeam.library.study import study_of
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 
 #: Values are gathered until there are this many, or the bundle ends.
 GATHERED_VALUES = 10_000
@@ -65,7 +65,7 @@ class Perturb(beam.PTransform):
     ) -> None:
         super().__init__()
         study = study_of(study)
-        columns = columns_or_only(study, attribute, service)
+        columns = checked_columns(study, attribute, service)
         for what, name in (("attribute", columns.attribute), ("service", columns.service)):
             if name is None:
                 raise ValueError(f"the study has several {what}s: name one with {what}=...")

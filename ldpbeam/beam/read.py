@@ -17,7 +17,7 @@ from ldpbeam.library.study import study_of
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, disclosure_for
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.sources.batch_input import BatchInput
 from ldpbeam.transforms.sources.read_input import ReadInput
 
@@ -82,7 +82,7 @@ class ReadReports(beam.PTransform):
         super().__init__()
         self.study = study_of(study)
         self.patterns = [patterns] if isinstance(patterns, str) else list(patterns)
-        self.columns = columns_or_only(
+        self.columns = checked_columns(
             self.study, attribute, service, whole=keep_bad_records, renamed=columns
         )
         self.disclosure = disclosure_for(self.study, keep_bad_records, user_id_key)

@@ -160,8 +160,8 @@ class Client:
             report_ids: n ids by which copies of a report are recognised.
 
         Returns:
-            A table of n rows with the columns ``user_id`` (where reports have users), ``attribute``,
-            ``service``, ``payload``, and those that were given.
+            A table of n rows with the columns ``user_id`` (where reports have users: texts where texts were
+            given, or else bytes), ``attribute``, ``service``, ``payload``, and those that were given.
 
         Raises:
             ValueError: if a value is outside the domain, a group is no text, columns have different lengths,
@@ -176,8 +176,10 @@ class Client:
             raise ValueError("the study has a panel: give user_ids, which say whose turn it is")
         columns: dict[str, pa.Array] = {}
         if self.attribute.has_users:
-            columns["user_id"] = self._user_ids(user_ids, people)
-            self._check_turns(columns["user_id"], times)
+            ids = self._user_ids(user_ids, people)
+            self._check_turns(ids, times)
+            texts = user_ids is not None and pa.types.is_string(_column(user_ids, people, "user_ids").type)
+            columns["user_id"] = ids.cast(pa.string()) if texts else ids
         elif user_ids is not None:
             raise ValueError(
                 f"reports of {self.attribute.name!r} have no users (users: none): leave user ids out"

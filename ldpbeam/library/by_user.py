@@ -30,7 +30,7 @@ from ldpbeam.transforms.joining.gathered import gathered
 from ldpbeam.transforms.joining.join import at_most_groups, groups_merged
 from ldpbeam.transforms.joining.kept import codes_of, kept, pairs_of, per_service
 from ldpbeam.transforms.reports.batches import attribute_name
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import Tally, usable
 from ldpbeam.windows import Bounds, Span, Windows, time_text
 
@@ -75,7 +75,7 @@ def difference(
             or there is nothing to compare.
     """
     both = _windows(study, windows, joined)
-    wanted = columns_or_only(study, attribute, service, renamed=columns)
+    wanted = checked_columns(study, attribute, service, renamed=columns)
     span = Span(min(both)[0], max(both)[1])
     tally = Tally()
     by_attribute: dict[str, list[pa.RecordBatch]] = {}

@@ -18,7 +18,7 @@ from ldpbeam.library.tables import decoded_batches
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.ledger_rows import distinct
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.windows import FAR, Span, whole_windows
 
@@ -39,7 +39,7 @@ def estimate_reports(
     """
     if study.ledger is not None:
         needed("duckdb", "ldpbeam[ledger]")
-    wanted = columns_or_only(study, attribute, service, renamed=columns)
+    wanted = checked_columns(study, attribute, service, renamed=columns)
     span = _span(study, start, stop)
     tally = tally_of(study, decoded_batches(reports, wanted), span)
     estimates, left_out = solved(study, tally.snapshots)

@@ -25,7 +25,7 @@ class Evaluated:
 
     Attributes:
         rows: for each population, mechanism, epsilon, number of people, estimate and kind of error, the
-            ``mean`` of the absolute error over the trials, and its ``standard_error``, None of one trial.
+            ``average`` of the absolute error over the trials, and its ``standard_error``, None of one trial.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -136,11 +136,11 @@ def charts_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, altair.FacetChart]
                 **row,
                 "of": f"{row['mechanism']}, {row['estimate']}" if several else row["estimate"],
                 # The axis is logarithmic: it shows no zero.
-                "low": max(row["mean"] - (row["standard_error"] or 0.0), row["mean"] / 10.0),
-                "high": row["mean"] + (row["standard_error"] or 0.0),
+                "low": max(row["average"] - (row["standard_error"] or 0.0), row["average"] / 10.0),
+                "high": row["average"] + (row["standard_error"] or 0.0),
             }
             for row in rows
-            if row["error"] == kind and row["mean"] > 0
+            if row["error"] == kind and row["average"] > 0
         ]
         if not chosen:
             continue
@@ -149,7 +149,7 @@ def charts_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, altair.FacetChart]
             x=alt.X(f"{over}:Q", scale=alt.Scale(type="log", nice=False), title=over),
             color=alt.Color("of:N", title=None, scale=named),
         )
-        axis = alt.Y("mean:Q", scale=alt.Scale(type="log"), title=TITLES.get(kind, kind))
+        axis = alt.Y("average:Q", scale=alt.Scale(type="log"), title=TITLES.get(kind, kind))
         shape = alt.Shape("of:N", title=None, scale=alt.Scale(domain=named.domain))
         line, bars = shown.mark_line().encode(y=axis), shown.mark_rule().encode(y="low:Q", y2="high:Q")
         spread: dict[str, Any] = {"column": alt.Column("population:N", title=None)}

@@ -104,5 +104,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
         epsilon = "" if row["epsilon"] is None else f"{row['epsilon']:g}"
         of = (row["population"], row["mechanism"], epsilon, f"{row['users']:,}", row["estimate"])
         error = "" if row["standard_error"] is None else f" +-{row['standard_error']:.1g}"
-        lines.setdefault(of, dict(zip(keys, of, strict=True)))[row["error"]] = f"{row['mean']:.3g}{error}"
+        lines.setdefault(of, dict(zip(keys, of, strict=True)))[row["error"]] = f"{row['average']:.3g}{error}"
     print_fitting(Console(), [*keys, *kinds], list(lines.values()), keys=keys)

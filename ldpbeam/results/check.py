@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting
@@ -63,13 +62,15 @@ def _as_texts(row: Checked, names: Mapping[Bounds, str]) -> dict[str, str]:
     certain, smooth = row.certain, row.if_smooth if row.if_smooth != row.certain else None
     low, high = certain or smooth or (math.nan, math.nan)
     digits = digits_of(low, high, 6, of_width=2) if low == low else 6
+    known = [row.value, *(smooth or ())]
+    unlikely = row.verdict == POSSIBLY and smooth and not any(map(row.condition.beyond, known))
     return {
         **as_texts(row.key, names),
         "condition": row.condition.text,
         "value": f"{row.value:.{digits}g}",
         "certain": " to ".join(f"{end:.{digits}g}" for end in certain or ()),
         "if smooth": " to ".join(f"{end:.{digits}g}" for end in smooth or ()),
-        "beyond": row.verdict,
+        "beyond": f"{row.verdict}, not if smooth" if unlikely else row.verdict,
         "flag": row.flag,
     }
 
@@ -122,6 +123,10 @@ class Condition:
     number: str
     above: bool
     threshold: float
+
+    def beyond(self, number: float) -> bool:
+        """Whether a number is beyond the threshold; one that is not known is not."""
+        return number > self.threshold if self.above else number < self.threshold
 
 
 @dataclass(frozen=True)
@@ -254,17 +259,12 @@ def _meant(number: str, names: Sequence[str]) -> str | None:
 
 
 def _checked(key: EstimateKey, part: Numbers, index: int, condition: Condition) -> Checked:
-    sign = 1 if condition.above else -1
-
-    def beyond(ends: Floats) -> NDArray[np.bool_]:
-        """Which ends are beyond the threshold; none that is not known."""
-        return sign * (ends - condition.threshold) > 0
-
+    beyond = condition.beyond
     sure = zip(VERDICTS, (ANY_LOOK, CERTAIN, IF_SMOOTH), strict=False)
-    verdict = next((how for how, under in sure if beyond(part.trusted(under)[index]).all()), NO)
+    verdict = next((how for how, under in sure if all(map(beyond, part.trusted(under)[index]))), NO)
     value = float(part.values[index])
     certain, smooth = part.under(CERTAIN)[index], part.under(IF_SMOOTH)[index]
-    if verdict == NO and beyond(np.array([value, *certain, *smooth])).any():
+    if verdict == NO and any(map(beyond, (value, *certain, *smooth))):
         verdict = POSSIBLY
     return Checked(key, condition, value, _ends(certain), _ends(smooth), verdict, part.flag(IF_SMOOTH))
 

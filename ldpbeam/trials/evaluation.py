@@ -299,11 +299,11 @@ def computed(wanted: Evaluation, cases: Sequence[Case], processes: int) -> Itera
 
 
 def summarised(wanted: Evaluation, results: Iterable[Errors]) -> list[dict[str, Any]]:
-    """The rows of the table: the mean of each kind of absolute error over the seeds, and its standard error.
+    """The rows of the table: the average of each kind of absolute error over seeds, with its standard error.
 
     Returns:
         Dictionaries with population, mechanism, epsilon, users, estimate, estimator, services, error (its
-        kind), mean, standard_error and trials.
+        kind), average, standard_error and trials.
     """
     values: dict[tuple[Case, str, str], list[float]] = {}
     for case, by_estimate in zip(wanted.cases, results, strict=True):
@@ -327,7 +327,7 @@ def summarised(wanted: Evaluation, results: Iterable[Errors]) -> list[dict[str, 
                 "estimator": how.estimator,
                 "services": " ".join(how.services),
                 "error": kind,
-                "mean": float(sizes.mean()),
+                "average": float(sizes.mean()),
                 "standard_error": spread,
                 "trials": len(sizes),
             }

@@ -17,8 +17,12 @@ def add_output_option(group: argparse._ArgumentGroup) -> None:
 
 def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
     """Add what reports do not say: an attribute or a service, or a column by our name."""
-    group.add_argument("--attribute", metavar="NAME", help="attribute of reports that do not name one")
-    group.add_argument("--service", metavar="NAME", help="service of reports that do not name one")
+    group.add_argument(
+        "--attribute", metavar="NAME", help="attribute of reports that name none (default: the only one)"
+    )
+    group.add_argument(
+        "--service", metavar="NAME", help="service of reports that name none (default: the only one)"
+    )
     group.add_argument(
         "--column", action="append", metavar="OURS=THEIRS",
         help="the field of reports that has a column by another name, as in user_id=uid; may be repeated",

@@ -172,7 +172,7 @@ def test_without_windows_there_are_no_sides() -> None:
     study = ldp.Study.from_yaml(
         STUDY.replace("HOW", "").replace("windows: {size: 1d, zone: Europe/Berlin}\n", "")
     )
-    with pytest.raises(ValueError, match="the study has no windows"):
+    with pytest.raises(ValueError, match="the estimates have no windows"):
         ldp.before_after(ldp.estimate(study, sent(study)), "2026-03-04")
 
 

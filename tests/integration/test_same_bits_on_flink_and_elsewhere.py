@@ -30,7 +30,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic
 from ldpbeam.transforms.reports.counts import FATES, IN, accounting
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import tally_of
 
 pytestmark = pytest.mark.slow
@@ -191,7 +191,7 @@ def above_zero(counts: Mapping[str, Any]) -> dict[str, int]:
 
 def in_the_library(reports: Given, _: Path, __: Any) -> Found:
     """``ldp.estimate``, up to the estimates."""
-    batches = decoded_batches(reports.records, columns_or_only(reports.study, None, None))
+    batches = decoded_batches(reports.records, checked_columns(reports.study, None, None))
     tally = tally_of(reports.study, batches)
     return of_snapshots(tally.snapshots), fates(tally.accounting)
 
@@ -218,7 +218,7 @@ def on_flink(reports: Given, folder: Path, fixture: Any) -> Found:
 
 def in_a_killed_stream(reports: Given, folder: Path, _: Any) -> Found:
     """A stream on this machine, whose process is killed four times."""
-    columns = columns_or_only(reports.study, None, None)
+    columns = checked_columns(reports.study, None, None)
     polls = (reports.records[start : start + POLL] for start in range(0, len(reports.records), POLL))
     batches = [batch for poll in polls for batch in decoded_batches(poll, columns)]
     stream = Stream(reports.study, batches, folder)

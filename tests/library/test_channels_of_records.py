@@ -12,7 +12,7 @@ import pytest
 import ldpbeam as ldp
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import tally_of
 
 STUDY = """\
@@ -51,7 +51,7 @@ def test_each_rate_has_the_channel_of_its_epsilon_and_reports_of_another_one_are
         [math.log(2.0 / rate - 1.0) for rate in (0.5, 0.25, 0.1)], rel=1e-14
     )
     estimates = ldp.estimate(study, reports)
-    (snapshot,) = tally_of(study, decoded_batches(reports, columns_or_only(study, None, None))).snapshots
+    (snapshot,) = tally_of(study, decoded_batches(reports, checked_columns(study, None, None))).snapshots
     high = reports["payload"].to_numpy()
     for index, rate in enumerate((0.5, 0.25, 0.1)):
         of_rate = high[rates == rate]

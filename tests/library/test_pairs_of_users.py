@@ -14,7 +14,7 @@ from ldpbeam.library.tables import decoded_batches
 from ldpbeam.schemas.outputs.checked import fields_of, record_of
 from ldpbeam.schemas.outputs.records import PairRecord
 from ldpbeam.statistics import merge
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import tally_of
 
 PEOPLE = 6_000
@@ -115,7 +115,7 @@ def test_statistics_of_pairs_merge() -> None:
             rows = [row for row, user in enumerate(part["user_id"]) if chosen(int(user[1:]))]
             columns = {name: [part[name][row] for row in rows] for name in ("user_id", "payload")}
             kept.append({**part, **columns})
-        tally = tally_of(study, decoded_batches(kept, columns_or_only(study, None, None)))
+        tally = tally_of(study, decoded_batches(kept, checked_columns(study, None, None)))
         return next(one.statistic for one in tally.snapshots if one.attribute == "both")
 
     whole = statistic(lambda user: True)
@@ -190,5 +190,5 @@ def _ledger(study: ldp.Study) -> Any:
     from ldpbeam.answers.ledger import Ledger
 
     ledger = Ledger(study)
-    ledger.add(tally_of(study, decoded_batches(people(study), columns_or_only(study, None, None))).snapshots)
+    ledger.add(tally_of(study, decoded_batches(people(study), checked_columns(study, None, None))).snapshots)
     return [entry for entry, _ in ledger.alike()]

@@ -59,7 +59,7 @@ def test_a_clean_run_says_so_in_one_line_and_lists_its_tests(
 ) -> None:
     ran = estimated(TWO, sent)
     assert (ran.code, ran.err) == (0, "")
-    assert "0 of 3 tests say that the reports are not what the study claims" in ran.out
+    assert "all 3 tests of fit passed" in ran.out
     found = ran.json("fit.json")
     assert (found["false_alarms"], found["not_tested"]) == (0.01, [])
     alike = {
@@ -84,7 +84,7 @@ def test_another_epsilon_is_a_warning_and_no_other_exit_code(
     assert "users to wave and sign do not go together" in second
     assert warning.startswith("ldpbeam: warning: x: the 20,000 reports to wave do not fit square_wave with ")
     assert "epsilon 0.8 (by chance: below 1e-12). Its clients may use another mechanism" in warning
-    assert "2 of 3 tests say that the reports are not what the study claims" in ran.out
+    assert "2 of 3 tests of fit failed: the reports are not what the study claims" in ran.out
     flags = {tuple(entry["services"]): entry["flagged"] for entry in ran.json("fit.json")["tests"]}
     assert flags == {("wave",): True, ("sign",): False, ("wave", "sign"): True}
 

@@ -43,7 +43,7 @@ from ldpbeam.transforms.outputs.ledger_parts import Keeping
 from ldpbeam.transforms.outputs.write_received import WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.ledger_rows import distinct
-from ldpbeam.transforms.reports.validation import Validation, columns_or_only
+from ldpbeam.transforms.reports.validation import Validation, checked_columns
 from ldpbeam.windows import EVERYTHING, Span
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
@@ -80,7 +80,7 @@ def write(kept: Keeping, run: Run, span: Span, bundles: int) -> None:
     for bundle in range(bundles):
         writer = WriteReceived(kept)
         writer.start_bundle()
-        for batch in decoded_batches(run.reports[bundle::bundles], columns_or_only(STUDY, None, None)):
+        for batch in decoded_batches(run.reports[bundle::bundles], checked_columns(STUDY, None, None)):
             for rows in validation.validate(batch).received:
                 writer.process(rows)
         writer.finish_bundle()
@@ -152,7 +152,7 @@ def ledger_of_reports(study: Study, sent: list[dict[str, Any]]) -> dict[int, dic
     """The ledger of reports without any file."""
     assert study.ledger is not None
     validation = Validation(study, ledger_key=KEY)
-    batches = decoded_batches(sent, columns_or_only(study, None, None))
+    batches = decoded_batches(sent, checked_columns(study, None, None))
     rows = distinct([part for batch in batches for part in validation.validate(batch).received])
     return as_lines(added_up(study, reports_of_users(study, [rows.to_batches()])))
 
@@ -370,7 +370,7 @@ def test_reports_out_of_turn_count(tmp_path: Path) -> None:
     study = parse_study(text)
     sent = [report(("x", "web"), user, 0, 1, "n") for user in range(50)]
     validation = Validation(study, ledger_key=KEY)
-    batches = decoded_batches(sent, columns_or_only(study, None, None))
+    batches = decoded_batches(sent, checked_columns(study, None, None))
     results = [validation.validate(batch) for batch in batches]
     assert sum(len(rows) for result in results for rows in result.received) == 50
     assert sum(batch.num_rows for result in results for batch in result.reports) < 25

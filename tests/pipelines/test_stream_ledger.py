@@ -17,7 +17,7 @@ from ldpbeam.pipelines.spool.ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.spool.manifest import Manifest
 from ldpbeam.pipelines.spool.place import Placed, StreamOutput, owned_by_stream
 from ldpbeam.transforms.outputs.ledger_parts import write_part
-from ldpbeam.transforms.reports.validation import Validation, columns_or_only
+from ldpbeam.transforms.reports.validation import Validation, checked_columns
 
 KEY = b"k" * 32
 
@@ -31,7 +31,7 @@ def receive(job: StreamOutput, hour: int) -> None:
     assert job.keeping is not None
     sent = [report(kind, user, hour, 0, "n") for kind in PRICES for user in range(9)]
     validation = Validation(STUDY, ledger_key=KEY)
-    batches = decoded_batches(sent, columns_or_only(STUDY, None, None))
+    batches = decoded_batches(sent, checked_columns(STUDY, None, None))
     received = [rows for batch in batches for rows in validation.validate(batch).received]
     write_part(job.keeping.folder, job.keeping.about, received)
 

@@ -94,7 +94,7 @@ def test_what_is_there_is_not_computed_again(
     assert sorted(again[1:]) == sorted(lines[1:])
     changed = [one for one, other in zip(table(folder), table(small), strict=True) if one != other]
     assert [row["error"] for row in changed] == ["mean"]
-    assert float(changed[0]["mean"]) > 30
+    assert float(changed[0]["average"]) > 30
 
 
 def test_a_trial_computes_no_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_people_may_come_from_a_file_and_other_people_are_computed_again(
         [row] = [row for row in table(folder) if row["error"] == "mean"]
         assert (row["population"], row["estimate"], row["standard_error"]) == ("data", "em", "")
         # Everybody has one value; a bucket is 3.1 wide, so its middle may be half of that off.
-        assert float(row["mean"]) < 3.0
+        assert float(row["average"]) < 3.0
         assert len((folder / "out" / "trials.jsonl").read_text().splitlines()) == count
 
 
@@ -154,12 +154,12 @@ def test_figures_have_a_line_for_every_estimate(tmp_path: Path) -> None:
     pytest.importorskip("altair"), pytest.importorskip("vl_convert")
     rows = [
         {"population": population, "epsilon": epsilon, "users": 300, "estimate": estimate, "error": "mean",
-         "mechanism": "piecewise", "standard_error": 0.01, "mean": epsilon / 10}
+         "mechanism": "piecewise", "standard_error": 0.01, "average": epsilon / 10}
         for population in ("even", "skewed")
         for epsilon in (1.0, 2.0)
         for estimate in ("mean", "shape")
     ]  # fmt: skip
-    charts = charts_of([*rows, {**rows[0], "error": "variance", "mean": 0.0}])
+    charts = charts_of([*rows, {**rows[0], "error": "variance", "average": 0.0}])
     assert list(charts) == ["mean"]
     charts["mean"].save(tmp_path / "mean.svg")
     figure = (tmp_path / "mean.svg").read_text()
@@ -192,7 +192,7 @@ def test_mechanisms_are_tried_beside_estimators(folder: Path, command: Callable[
         for epsilon in ("1.0", "4.0")
     }
     # With a large epsilon PM's reports are near the values, and SR's are one of two numbers.
-    errors = {row["mechanism"]: float(row["mean"]) for row in rows if row["epsilon"] == "4.0"}
+    errors = {row["mechanism"]: float(row["average"]) for row in rows if row["epsilon"] == "4.0"}
     assert 2.0 * errors["piecewise"] < errors["stochastic_rounding"]
 
 

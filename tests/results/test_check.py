@@ -108,6 +108,16 @@ def test_an_exit_code_for_any_look_is_not_that_of_one(
     assert (number["verdict"], number["at_any_look"]) == ("certainly", True)
 
 
+def test_a_verdict_says_where_the_interval_of_smooth_people_differs(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide, narrow = {"mean": (4.0, 6.0)}, {"mean": (4.8, 5.2)}
+    found = results(price(intervals=held(certain=wide, if_smooth=narrow)))
+    monkeypatch.setattr(check, "read_results", lambda folder: found)
+    for condition, said in {"mean > 5.5": "possibly, not if smooth", "mean > 4.9": "possibly\n"}.items():
+        assert said in command("check", "out", condition).out
+
+
 def test_each_range_has_a_name_of_its_own_with_the_numbers_of_the_study() -> None:
     start = 1_700_000_000.0
     ranges = tuple(RangeShare(start, start + width, share) for width, share in ((100.0, 0.01), (3e3, 0.04)))

@@ -63,13 +63,13 @@ def test_people_see_the_table_the_accounting_and_what_to_look_at(
         "1,201 reports in = 1,200 used + 0 duplicates + 0 late + 0 out of range + 1 dead letters",
         "no user id",
         "users spent epsilon 4 at most",
-        "tests say that the reports are not what the study claims (fit.json)",
+        "tests of fit passed (fit.json)",
     ):
         assert text in ran.out
     stream = command("show", folders["stream"]).out
     assert "2 windows had not closed: the estimates are early ones" in stream
     assert "1 window may lack reports (complete: false)" in stream
-    assert "tests say that the reports are not what the study claims (fit/ of a run)" in stream
+    assert "tests of fit passed (fit/ of a run)" in stream
 
 
 def test_the_table_fits_a_terminal(

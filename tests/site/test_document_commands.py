@@ -38,7 +38,7 @@ NOT_RUN = {
     "localhost:9092": "needs a Kafka broker; tests/integration/test_kafka.py runs streams with one",
     "ldpbeam evaluate": "takes minutes; tests/planning/test_evaluate.py runs smaller ones",
     "--again": "needs dead letters that were kept; tests/pipelines/test_again.py reads some",
-    "reports.parquet --attribute": "needs weeks; tests/answers/test_before_after.py has some",
+    "reports.parquet --column": "needs weeks; tests/answers/test_before_after.py has some",
     "2026-03-23": "compares those weeks",
     "ldpbeam tidy": "needs the folder of a stream; tests/pipelines/test_tidy.py makes one",
     "$((": "is the body of a loop; the same command with times runs at the top of its page",

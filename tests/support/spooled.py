@@ -18,7 +18,7 @@ from ldpbeam.pipelines.spool.manifest import Manifest, read_manifest
 from ldpbeam.pipelines.spool.run import Run, Spool
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.study import Study
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.sources.feeds import FeedBatch, FeedState, OpenFeed
 
 RUN = "20261129T000000Z-aaaaaaaa"
@@ -26,7 +26,7 @@ RUN = "20261129T000000Z-aaaaaaaa"
 
 def in_polls(study: Study, reports: pa.Table, rows: int) -> list[pa.RecordBatch]:
     """A table of reports as decoded batches of so many rows."""
-    columns = columns_or_only(study, None, None)
+    columns = checked_columns(study, None, None)
     parts = (reports.slice(start, rows) for start in range(0, reports.num_rows, rows))
     return [batch for part in parts for batch in decoded_batches(part, columns)]
 

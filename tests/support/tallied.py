@@ -6,7 +6,7 @@ from typing import Any
 
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import Tally, tally_of
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -14,4 +14,4 @@ from ldpbeam.windows import EVERYTHING, Span
 def tallied(text: str, reports: Any, span: Span = EVERYTHING) -> Tally:
     """The statistics of reports of a study, and what became of each."""
     study = parse_study(text)
-    return tally_of(study, decoded_batches(reports, columns_or_only(study, None, None)), span)
+    return tally_of(study, decoded_batches(reports, checked_columns(study, None, None)), span)

@@ -16,7 +16,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.counted.columns import CountTable
 from ldpbeam.transforms.counted.statistics import CountedReports
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import tally_of
 
 DAY, START = 86_400_000, 1_767_225_600_000
@@ -37,7 +37,7 @@ def reports_of(study: Study, values: Any, service: str = "one", first: int = 0, 
 
 
 def from_reports(study: Study, *tables: pa.Table) -> list[Snapshot]:
-    return tally_of(study, decoded_batches(tables, columns_or_only(study, None, None))).snapshots
+    return tally_of(study, decoded_batches(tables, checked_columns(study, None, None))).snapshots
 
 
 def from_counts(study: Study, table: Any, **only: str) -> list[Snapshot]:

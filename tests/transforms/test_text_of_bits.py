@@ -30,7 +30,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.counts import accounting
-from ldpbeam.transforms.reports.validation import columns_or_only
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.read import read_range
 from ldpbeam.transforms.tally import tally_of
@@ -104,7 +104,7 @@ RECORDS: list[dict[str, Any]] = [
     )
 ]
 TABLE = pa.Table.from_pylist(RECORDS)
-COLUMNS = columns_or_only(parse_study(SEVERAL), None, None)
+COLUMNS = checked_columns(parse_study(SEVERAL), None, None)
 FATES = {"in": 13, "used": 7, "duplicates": 2, "dead_letters": 4}
 REASONS = {"no_payload": 3, "payload_wrong_length": 1}
 
@@ -220,7 +220,7 @@ LISTS = BITS.astype(int).tolist()
 def test_lists_in_files_count_as_packed_bits(write: Callable[[Path], object], tmp_path: Path) -> None:
     study = parse_study(TEXT.replace("FORM", "bits"))
     write(tmp_path / "reports")
-    tally = tally_of(study, of_file(tmp_path / "reports", columns_or_only(study, None, None)))
+    tally = tally_of(study, of_file(tmp_path / "reports", checked_columns(study, None, None)))
     assert tally.snapshots == PACKED.snapshots
 
 

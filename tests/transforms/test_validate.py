@@ -203,6 +203,13 @@ def test_a_number_of_a_record_chooses_its_channel_whatever_its_type(eps: object)
     assert X.versions[version_index(batch)].label == "asked@epsilon=2"
 
 
+def test_reports_that_name_nothing_are_of_the_only_attribute_and_service() -> None:
+    columns = wanted_columns(TIMELESS, None, None)
+    assert (columns.attribute, columns.service) == ("x", "pm")
+    columns = wanted_columns(STUDY, None, None)
+    assert (columns.attribute, columns.service) == (None, None)
+
+
 @pytest.mark.parametrize("sent", ["1.0", "2.0", "3.0"])
 def test_a_stamp_must_be_that_of_each_report_s_own_version(sent: str) -> None:
     records: list[dict[str, Any]] = [

@@ -55,8 +55,8 @@ def wanted_columns(
 
     Args:
         study: the study.
-        attribute: the attribute of reports that do not name one.
-        service: the service of reports that do not name one.
+        attribute: the attribute of reports that do not name one; None for the study's, if it has only one.
+        service: the service of reports that do not name one; None for the study's, if it has only one.
         whole: whether dead letters will hold whole records.
         renamed: the field of the input that has a column, by the column's name, where they differ.
 
@@ -80,14 +80,15 @@ def wanted_columns(
                 "count twice: leave out --keep-bad-records, and read the input again when the study is mended"
             )
         renamed = {"payload": lists[0], **(renamed or {})}
-        services = {name for described in study.attributes.values() for name in described.services}
+    if lists or len(study.attributes) == 1:
         attribute = attribute or next(iter(study.attributes))
-        service = service or (services.pop() if len(services) == 1 else None)
+    services = _services(study)
+    service = service or (services[0] if len(services) == 1 else None)
     columns = Columns(attribute, service, tuple(dict.fromkeys(extras)), study.needs_time, whole, users=users)
     return replace(columns, renamed=fields.check(renamed or {}, columns.names), clock=study.local)
 
 
-def columns_or_only(
+def checked_columns(
     study: Study,
     attribute: str | None,
     service: str | None,
@@ -95,26 +96,26 @@ def columns_or_only(
     whole: bool = False,
     renamed: Mapping[str, str] | None = None,
 ) -> Columns:
-    """The columns that a study needs; a name that is not given is the study's, if it has only one.
+    """:func:`wanted_columns` for arguments of a function: each is checked, and messages name it.
 
     Raises:
         ValueError: if the study has no such attribute or service, or ``renamed`` cannot be.
     """
-    services = sorted({name for described in study.attributes.values() for name in described.services})
-    attribute = _or_only("attribute", attribute, list(study.attributes))
-    service = _or_only("service", service, services)
+    _check("attribute", attribute, list(study.attributes))
+    _check("service", service, _services(study))
     try:
         return wanted_columns(study, attribute, service, whole=whole, renamed=renamed)
     except ValueError as error:
         raise ValueError(f"columns: {error}") from None
 
 
-def _or_only(what: str, given: str | None, known: Sequence[str]) -> str | None:
-    if given is None:
-        return known[0] if len(known) == 1 else None
-    if given not in known:
+def _services(study: Study) -> list[str]:
+    return sorted({name for described in study.attributes.values() for name in described.services})
+
+
+def _check(what: str, given: str | None, known: Sequence[str]) -> None:
+    if given is not None and given not in known:
         raise ValueError(f"{what}={given!r}: the study has no such {what}; there are: {', '.join(known)}")
-    return given
 
 
 class Validated(NamedTuple):
