@@ -11,6 +11,7 @@ from cases import EXTREME, MODERATE, Case, built, has_whole_reports, largest_rat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from law import is_estimated_whole, is_pure, law, reports_numbers
+from support.channels import assert_products_are_the_matrix
 
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Domain
@@ -47,20 +48,6 @@ def channels_of(mechanism: Mechanism) -> list[tuple[Channel, tuple[int, int]]]:
             cells = mechanism.cells(resolution)
             channels.append((mechanism.channel(buckets, resolution), (cells, columns)))
     return channels
-
-
-def assert_products_are_the_matrix(channel: Channel) -> None:
-    """By random vectors, some of them negative, through both products and the transpose."""
-    matrix, rng = channel.dense(), np.random.default_rng(0)
-    for _ in range(2):
-        weights, counts = rng.normal(size=channel.shape[1]), rng.normal(size=channel.shape[0])
-        np.testing.assert_allclose(channel.matvec(weights), matrix @ weights, rtol=0, atol=1e-12)
-        # Sums over so many reports carry the rounding of their root.
-        atol = 1e-12 * max(1.0, math.sqrt(channel.shape[0] / 1000))
-        np.testing.assert_allclose(channel.rmatvec(counts), counts @ matrix, rtol=0, atol=atol)
-        np.testing.assert_allclose(channel.T @ counts, counts @ matrix, rtol=0, atol=atol)
-    shares = np.random.default_rng(4).dirichlet(np.ones(channel.shape[1]))
-    np.testing.assert_allclose(channel.gram(shares), matrix @ shares @ matrix, rtol=1e-9, atol=1e-12)
 
 
 @law(is_estimated_whole)

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Floats, Numeric
-from ldpbeam.mechanisms import Mechanism, build_mechanism, registered_mechanisms
+from ldpbeam.mechanisms import Gaussian, Mechanism, build_mechanism, registered_mechanisms
 
 #: 0, 0.18, ..., 1.8.
 PRICES = Numeric(0.0, 1.8, 0.18)
@@ -48,15 +48,32 @@ def test_reports_of_each_value_follow_its_column(name: str) -> None:
         assert stats.chisquare(observed[kept], expected[kept]).pvalue > 1e-5
 
 
-def test_the_column_of_the_square_wave_is_that_of_its_formula() -> None:
-    """At 0.54, where x is 0.3: densities p within b of x, and q elsewhere."""
-    e = math.exp(2.0)
+def test_columns_are_those_of_the_published_formulas() -> None:
+    """At 0.54, where x is 0.3, and v on [-1, 1] is -0.4."""
+    e, s = math.exp(2.0), math.exp(1.0)
+
+    def band(low: float, high: float, centre: float, half: float, inside: float) -> Floats:
+        """The densities inside the band, and exp(-2) times that outside."""
+        edges = np.linspace(low, high, 33)
+        near = np.diff(np.clip(edges, centre - half, centre + half))
+        return inside / e * np.diff(edges) + (inside - inside / e) * near
+
     b = (2.0 * e - e + 1.0) / (2.0 * e * (e - 3.0))
-    q = 1.0 / (2.0 * b * e + 1.0)
-    edges = np.linspace(-b, 1.0 + b, 33)
-    inside = np.diff(np.clip(edges, 0.3 - b, 0.3 + b))
-    column = q * np.diff(edges) + (e - 1.0) * q * inside
-    assert asked("square_wave").channel(0).dense()[:, 3] == pytest.approx(column, abs=1e-14)
+    bound = (s + 1.0) / (s - 1.0)
+    sigma = Gaussian(2.0).sigma
+    ends = np.array([-np.inf]), np.array([np.inf])
+    within = {"laplace": 1.0, "gaussian": 1.0 + 4.0 * sigma}
+    cells = {name: np.concatenate((ends[0], np.linspace(-w, w, 33), ends[1])) for name, w in within.items()}
+    expected = {
+        "square_wave": band(-b, 1.0 + b, 0.3, b, e / (2.0 * b * e + 1.0)),
+        "piecewise": band(
+            -bound, bound, -0.4 * (bound + 1) / 2, (bound - 1) / 2, s * (s - 1) / (2 * (s + 1))
+        ),
+        "laplace": np.diff(stats.laplace(-0.4, 1.0).cdf(cells["laplace"])),
+        "gaussian": np.diff(stats.norm(-0.4, sigma).cdf(cells["gaussian"])),
+    }
+    for name, column in expected.items():
+        assert asked(name).channel(0).dense()[:, 3] == pytest.approx(column, abs=1e-13), name
 
 
 @pytest.mark.parametrize("name", NUMERIC)

@@ -1,4 +1,4 @@
-"""Block Hadamard response: its blocks, draws, channel and estimates, and what it gains over HRR."""
+"""Block Hadamard response: its blocks, its channel, and what it gains over HRR."""
 
 from __future__ import annotations
 
@@ -12,30 +12,16 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
-    CategoricalMechanism,
     HadamardRandomisedResponse,
     OptimisedUnaryEncoding,
 )
-from ldpbeam.mechanisms.categories.hadamard import walsh_hadamard
 from ldpbeam.mechanisms.numbers.grid import DRAWS
 
 #: Few and many categories, full and partly empty blocks, blocks of a single category.
 SIZES = (2, 3, 5, 8, 12, 33, 100)
 EPSILONS = (0.01, 0.5, 1.0, 2.0, 4.0, 8.0)
-
-
-class Whole:
-    """The draws of given whole numbers below 2^53."""
-
-    def __init__(self, draws: list[int]) -> None:
-        self.draws = draws
-
-    def random(self, size: int) -> Floats:
-        assert size == len(self.draws)
-        return np.array([draw / DRAWS for draw in self.draws])
 
 
 @functools.cache
@@ -107,48 +93,6 @@ def test_a_report_has_at_most_exp_epsilon_times_as_many_draws_for_one_category_a
     # And hardly fewer: as many as whole numbers of draws allow.
     share = (budget - 1) / (budget + 2 * mechanism.blocks - 1)
     assert abs(half * mechanism.excess - share * DRAWS) <= cells + 2 * half
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 20.0])
-@pytest.mark.parametrize("size", [2, 5, 33])
-def test_equally_many_draws_lead_to_each_report_of_the_own_half_and_the_rest_to_all_in_turn(
-    epsilon: float, size: int
-) -> None:
-    mechanism = BlockHadamardResponse(epsilon, size=size)
-    half, excess, cells = mechanism.order // 2, mechanism.excess, mechanism.cells(0)
-    for category in range(size):
-        firsts = [excess * count for count in range(half)]
-        lasts = [first + excess - 1 for first in firsts]
-        found = mechanism.perturb([category] * half, Whole(firsts)).tolist()
-        assert sorted(found) == sorted(own_half(mechanism, category))
-        assert mechanism.perturb([category] * half, Whole(lasts)).tolist() == found
-        rest = [*range(half * excess, half * excess + 2 * cells), DRAWS - 1]
-        turns = [(draw - half * excess) % cells for draw in rest]
-        assert mechanism.perturb([category] * len(rest), Whole(rest)).tolist() == turns
-
-
-def shares_of_one_report(mechanism: CategoricalMechanism) -> Floats:
-    """The unbiased shares from each single report that there is, shape (cells, size)."""
-    every = np.eye(mechanism.cells(0), dtype=np.int64)
-    return np.array([mechanism.unbiased_frequencies(histogram, 1) for histogram in every])
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-@pytest.mark.parametrize("size", SIZES)
-def test_the_variance_is_the_average_over_senders_who_have_another_category(
-    epsilon: float, size: int
-) -> None:
-    mechanism = BlockHadamardResponse(epsilon, size=size)
-    squares = mechanism.channel(size, 0).dense().T @ shares_of_one_report(mechanism) ** 2
-    average = squares[~np.eye(size, dtype=bool)].mean()
-    assert mechanism.frequency_variance == pytest.approx(average, rel=1e-12)
-
-
-def test_a_transform_of_blocks_is_that_of_each_block() -> None:
-    vector = np.random.default_rng(2).normal(size=24)
-    blocks = [hadamard(8) @ part for part in vector.reshape(3, 8)]
-    np.testing.assert_allclose(walsh_hadamard(vector, 8), np.concatenate(blocks), atol=1e-12)
-    np.testing.assert_array_equal(walsh_hadamard(vector[:8], 8), walsh_hadamard(vector[:8]))
 
 
 def test_the_guides_variances_relative_to_hrr_and_oue_are_those_of_the_formulas() -> None:

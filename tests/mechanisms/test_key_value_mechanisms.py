@@ -1,19 +1,16 @@
-"""Mechanisms for keys with values: published clients, budgets and estimates, and what they accept."""
+"""Mechanisms for keys with values: budgets, estimates, and which reports they accept."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import struct
-from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import PEOPLE, Person, largest_ratio, likelihoods, pairs_of
+from cases import PEOPLE, largest_ratio, likelihoods, pairs_of
 from numpy.typing import NDArray
 from scipy import stats
-from support.given_draws import Given
 
 import ldpbeam.mechanisms.key_values.pckv_slots as pckv_slots
 from ldpbeam.mechanisms.key_values.mechanism import KeyValueMechanism
@@ -43,19 +40,6 @@ def test_privkv_spends_less_than_epsilon_and_later_rounds_all_of_it() -> None:
         assert worst_ratio(later, 1, 0.0, 0.3, 1.0) == pytest.approx(math.exp(epsilon), rel=1e-9)
 
 
-class PublishedKeyStep(PCKVPM):
-    """PCKV-PM with PCKV-UE's chance of another slot, which is over budget."""
-
-    @property
-    def constants(self) -> tuple[float, float, float]:
-        return 0.5, 2.0 / (math.exp(self.epsilon) + 3.0), 1.0
-
-
-@pytest.mark.parametrize(("epsilon", "spent"), [(1.0, 1.12), (2.0, 2.43), (4.0, 5.33)])
-def test_pckv_ue_s_key_step_with_piecewise_values_is_over_budget(epsilon: float, spent: float) -> None:
-    assert math.log(worst_ratio(PublishedKeyStep(epsilon, 2), 32)) == pytest.approx(spent, abs=0.005)
-
-
 @pytest.mark.parametrize("means", [np.array([0.0, 0.7, 1.0]), np.array([0.5, 0.5, 0.5])])
 def test_a_later_round_draws_missing_values_from_the_means(means: Floats) -> None:
     mechanism = PrivKVM(2.0, 3, round=3)
@@ -66,93 +50,6 @@ def test_a_later_round_draws_missing_values_from_the_means(means: Floats) -> Non
         weights[key, missing : missing + 2] = x / 3, (1 - x) / 3
     expected = mechanism.channel(1, 1).dense() @ weights.ravel()
     assert stats.chisquare(np.bincount(reports, minlength=9), N * expected).pvalue > 1e-4
-
-
-def privkv_client(epsilon: float, d: int, person: Person, u: Sequence[float]) -> int:
-    p = math.exp(epsilon / 2) / (1 + math.exp(epsilon / 2))
-    a = math.floor(u[0] * d)
-    x = person.get(a, 0.5)
-    if u[1] >= (p if a in person else 1 - p):
-        return 3 * a
-    return 3 * a + (1 if u[2] < x * p + (1 - x) * (1 - p) else 2)
-
-
-def drawn(d: int, ell: int, person: Person, u: float) -> tuple[int | None, float]:
-    t = math.floor(u * max(len(person), ell))
-    return sorted(person.items())[t] if t < len(person) else (None, 0.5)
-
-
-def pckv_grr_client(epsilon: float, d: int, ell: int, person: Person, u: Sequence[float]) -> int:
-    growth, keys = ell * (math.exp(epsilon) - 1), d + ell
-    a, p = (growth + 2) / (growth + 2 * keys), (growth + 1) / (growth + 2)
-    key, x = drawn(d, ell, person, u[0])
-    k = d + math.floor(ell * u[1]) if key is None else key
-    if u[2] < a:
-        return 2 * k + (u[4] < x * p + (1 - x) * (1 - p))
-    j = math.floor((keys - 1) * u[3])
-    return 2 * (j if j < k else j + 1) + (u[4] < 0.5)
-
-
-def bits(flags: Sequence[bool]) -> bytes:
-    number = sum(1 << k for k, flag in enumerate(flags) if flag)
-    return number.to_bytes((len(flags) + 7) // 8, "little")
-
-
-def pckv_ue_client(epsilon: float, d: int, ell: int, person: Person, u: Sequence[float]) -> bytes:
-    E = math.exp(epsilon)
-    b, p = 2 / (E + 3), E / (E + 1)
-    key, x = drawn(d, ell, person, u[0])
-    plus, minus = [False] * d, [False] * d
-    for k in range(d):
-        first, second = (0.5 * (x * p + (1 - x) * (1 - p)), 0.5) if k == key else (b / 2, b)
-        plus[k], minus[k] = u[1 + k] < first, first <= u[1 + k] < second
-    return bits(plus) + bits(minus)
-
-
-def pckv_pm_client(epsilon: float, d: int, ell: int, person: Person, u: Sequence[float]) -> bytes:
-    s, E, U, n = math.exp(epsilon / 2), Fraction(math.exp(epsilon)), 2**53, 2**30
-    C = (s + 1) / (s - 1)
-    m = [int(draw * U) for draw in u]
-    w = math.ceil(n / s)
-    N = n + w
-    F = math.floor((1 - 1 / s) * U / w)
-    q = (U - w * F) // N
-    P = max(min(F, (U - N * even) // w, math.floor((E - 1) * even)) for even in (q, q + 1))
-    A, Q = U // N, (U - w * P) // N
-    P = min(P, math.floor(E * Q * A / (A + 1)) - Q - 1)
-    Q = (U - w * P) // N
-    T = math.ceil(U / (1 + E / Fraction(P + Q + 1, A)))
-    key, x = drawn(d, ell, person, u[0])
-    present = [m[1 + k] < (U // 2 if k == key else T) for k in range(d)]
-    values = [0.0] * d
-    for k in range(d):
-        place = m[1 + d + k] % N
-        if k == key:
-            own = m[1 + 2 * d]
-            place = math.floor(n * x + 0.5) + own // P if own < w * P else (own - w * P) % N
-        values[k] = (place - (N - 1) / 2) * (C + 1) / n if present[k] else 0.0
-    return bits(present) + struct.pack(f"<{d}f", *values)
-
-
-@pytest.mark.parametrize("person", [*PEOPLE, {8: 0.7}])
-def test_clients_written_from_the_documents_send_the_same(person: Person) -> None:
-    d, pairs, rng = 9, pairs_of([person]), np.random.default_rng(4)
-    for _ in range(200):
-        u = rng.random(1 + 2 * d + 2).tolist()
-        assert int(PrivKV(1.0, d).perturb(pairs, Given(u))[0]) == privkv_client(1.0, d, person, u)
-        for ell in (1, 3):
-            grr = PCKVGRR(1.0, d, padding=ell).perturb(pairs, Given(u))
-            assert int(grr[0]) == pckv_grr_client(1.0, d, ell, person, u)
-            ue = PCKVUE(1.0, d, padding=ell).perturb(pairs, Given(u))
-            assert ue.tobytes() == pckv_ue_client(1.0, d, ell, person, u)
-            pm = PCKVPM(1.0, d, padding=ell).perturb(pairs, Given(u))
-            expected = pckv_pm_client(1.0, d, ell, person, u)
-            assert pm.tobytes()[:2] == expected[:2]
-            # One rounding of a double's last bits may cross into the next 32-bit float.
-            values = np.frombuffer(expected[2:], dtype="<f4")
-            np.testing.assert_allclose(
-                np.frombuffer(pm.tobytes()[2:], dtype="<f4"), values, rtol=3e-7, atol=1e-15
-            )
 
 
 def test_exactly_the_reports_of_pckv_ue_are_accepted() -> None:

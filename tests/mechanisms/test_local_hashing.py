@@ -63,15 +63,6 @@ def test_any_seed_is_any_32_bits_and_a_family_its_own() -> None:
         ]
 
 
-def test_the_matrix_of_hashes_says_what_every_seed_does() -> None:
-    mechanism = LocalHashing(1.0, size=6, seeds=9)
-    matrix = mechanism.channel(6, 0).dense()
-    p, q = math.e / (math.e + 3), 1 / (math.e + 3)
-    for seed, value, sent in itertools.product(range(9), range(6), range(4)):
-        hashed = xxhash.xxh32_intdigest(value.to_bytes(4, "little"), seed) % 4
-        assert matrix[4 * seed + sent, value] == pytest.approx((p if hashed == sent else q) / 9, rel=1e-12)
-
-
 @reproducibly
 @given(values=st.lists(words, min_size=1, max_size=20), seeds=st.lists(words, min_size=1, max_size=5))
 def test_xxh32_is_the_published_hash(values: list[int], seeds: list[int]) -> None:
@@ -161,7 +152,6 @@ def test_a_third_of_a_million_reports_of_olh_are_estimated_in_little_memory() ->
     finally:
         tracemalloc.stop()
     assert peak < 200e6
-    assert answer.distribution is not None
     # EM is on its way to the truth already: nearer than the uniform guess.
     truth = np.bincount(values, minlength=size) / users
     assert np.abs(answer.distribution - truth).sum() < 0.5 * np.abs(1 / size - truth).sum()
@@ -226,6 +216,3 @@ def test_shares_are_solved_once_for_each_histogram() -> None:
         shares = mechanism.unbiased_frequencies(histogram, reports)
         assert np.array_equal(shares, of_second) == (histogram is second and reports == 500)
         shares[:] = 0.0
-    weights = rng.random(12)
-    both = mechanism.table.scattered(mechanism.table.gathered(weights))
-    np.testing.assert_allclose(mechanism.table.collisions(weights), both, rtol=1e-12)

@@ -12,7 +12,7 @@ import pytest
 
 import ldpbeam as ldp
 from ldpbeam.domains import Categories
-from ldpbeam.mechanisms import Matrix, build_mechanism
+from ldpbeam.mechanisms import build_mechanism
 
 YES_NO = Categories(("yes", "no"))
 THREE = Categories(("red", "green", "blue"))
@@ -76,7 +76,6 @@ def test_a_surveyed_share_widens_intervals_by_its_own_error() -> None:
 def test_more_reports_than_values_tell_what_their_best_weights_tell() -> None:
     table = [[0.5, 0.1, 0.2], [0.2, 0.5, 0.2], [0.2, 0.2, 0.5], [0.1, 0.2, 0.1]]
     mechanism = build_mechanism("matrix", THREE, math.log(5), table=table)
-    assert isinstance(mechanism, Matrix)
     shares = np.array([0.5, 0.3, 0.2])
     counts = np.rint(1_000 * mechanism.probabilities @ shares).astype(int)
     assert mechanism.unbiased_frequencies(counts, int(counts.sum())) == pytest.approx(shares)
@@ -150,15 +149,3 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path, text: str | None, sa
         (tmp_path / "cards.csv").write_text(text)
     with pytest.raises(ldp.StudyError, match=f"cards.csv: .*{said}"):
         ldp.Study.from_yaml(tmp_path / "study.yaml")
-
-
-@pytest.mark.parametrize("estimator", ["auto", "em", "norm_sub", "norm_cut", "norm_mul", "mr", "threshold"])
-def test_estimators_of_categories_answer(estimator: str) -> None:
-    table = [[0.6, 0.2, 0.3], [0.2, 0.6, 0.3], [0.2, 0.2, 0.4]]
-    options = {"estimates": {"all": {"estimator": estimator}}}
-    study = study_of({"table": table}, math.log(3), ("red", "green", "blue"), **options)
-    rng = np.random.default_rng(6)
-    people = rng.choice(["red", "green", "blue"], 20_000, p=[0.6, 0.3, 0.1])
-    reports = ldp.Client(study, "a", "s", rng=rng).reports(people)
-    found = ldp.estimate(study, reports).estimates[0]
-    assert found.frequencies == pytest.approx([0.6, 0.3, 0.1], abs=0.05)

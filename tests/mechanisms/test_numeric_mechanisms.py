@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate
 
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, build_mechanism, tally
-from ldpbeam.channels import BandChannel, DenseChannel, MixtureChannel
+from ldpbeam.channels import DenseChannel, MixtureChannel
 from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     Piecewise,
@@ -42,7 +41,6 @@ def test_hybrids_channel_is_the_mixture_of_its_two(epsilon: float, shape: tuple[
     assert isinstance(channel, MixtureChannel)
     s = math.exp(epsilon / 2)
     pm, sr = Piecewise(epsilon).channel(*shape), StochasticRounding(epsilon).channel(*shape)
-    assert isinstance(pm, BandChannel)
     expected = np.vstack([(1 - 1 / s) * pm.dense(), sr.dense() / s])
     np.testing.assert_allclose(channel.dense(), expected, rtol=0, atol=1e-15)
 
@@ -109,12 +107,6 @@ def test_classical_calibration_is_the_books_and_needs_more_noise() -> None:
         Gaussian(1.1, 1e-6, "classical")
 
 
-@pytest.mark.parametrize("delta", [0.0, -1e-6, 1e-16, 0.5, math.nan, "1e-6", None, 1])
-def test_a_delta_out_of_range_is_refused(delta: Any) -> None:
-    with pytest.raises(ValueError, match=r"delta must be a number from 1e-15 to below 0.5"):
-        build_mechanism("gaussian", UNIT, 1.0, delta=delta)
-
-
 def test_delta_and_calibration_are_part_of_the_mechanism() -> None:
     mechanism = build_mechanism("gaussian", UNIT, 1.0, delta=1e-5, calibration="classical")
     assert mechanism.delta == 1e-5
@@ -127,29 +119,6 @@ def test_delta_and_calibration_are_part_of_the_mechanism() -> None:
     assert Gaussian(1.0).delta == 1e-6
     with pytest.raises(ValueError, match="must be analytic or classical, found 'exact'"):
         Gaussian(1.0, calibration="exact")
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "cells", "value_buckets"),
-    [(0.1, 1e-6, 5, 3), (1.0, 1e-6, 40, 64), (20.0, 0.4, 3, 4), (20.0, 0.4, 40, 64)],
-)
-def test_gaussian_equals_the_antiderivative(
-    epsilon: float, delta: float, cells: int, value_buckets: int
-) -> None:
-    """The integral over v of Phi((y - v)/sigma) from t Phi(t) + phi(t), which the channel does not use."""
-    mechanism = Gaussian(epsilon, delta)
-    sigma = mechanism.sigma
-    reach = 1 + 4 * sigma
-    edges = np.linspace(-reach, reach, cells + 1)[:, None]
-    gap = (edges - np.linspace(-1, 1, value_buckets + 1)) / sigma
-    second = gap * stats.norm.cdf(gap) + stats.norm.pdf(gap)
-    below = (second[:, :-1] - second[:, 1:]) * sigma * value_buckets / 2
-    expected = np.vstack([below[:1], np.diff(below, axis=0), 1 - below[-1:]])
-    found = mechanism.channel(value_buckets, cells)
-    assert isinstance(found, DenseChannel)
-    # The four corners are numbers up to 5, rounded, then magnified by sigma over the bucket's width.
-    rounding = 4 * 5 * 2.0**-52 * sigma * value_buckets / 2
-    np.testing.assert_allclose(found.dense(), expected, rtol=0, atol=max(rounding, 1e-15))
 
 
 def test_gaussian_end_cells_hold_what_lies_beyond_the_equal_ones() -> None:
@@ -201,7 +170,7 @@ def test_a_wave_with_a_flat_top_is_the_square_wave(epsilon: float) -> None:
         (1.0, 0.0, 0.8), (4.0, 0.2, 0.8), (0.1, 1.0, 0.8),
     ],
 )  # fmt: skip
-def test_a_waves_density_channel_mean_and_variance_by_integration(
+def test_a_waves_density_cells_mean_and_variance_by_integration(
     epsilon: float, top: float, half_width: float | None
 ) -> None:
     mechanism = GeneralWave(epsilon, top, half_width)
@@ -219,59 +188,25 @@ def test_a_waves_density_channel_mean_and_variance_by_integration(
     slope, intercept = mechanism.unbiased_map
     assert slope * first + intercept == pytest.approx(x, abs=1e-11 * slope)
     assert mechanism.variance(x) == pytest.approx(slope**2 * (second - first**2), rel=1e-10)
-    # The channel of two value buckets and three cells: inner integrals between kinks, outer likewise.
     edges = np.linspace(-b, 1 + b, 4)
-
-    def within(value: float, cell: int) -> float:
-        ends = edges[cell], edges[cell + 1]
-        corners = [value + s * w for s in (-1, 1) for w in (b, top * b)]
-        places = np.unique([*ends, *(c for c in corners if ends[0] < c < ends[1])])
-        # Three Gauss-Legendre nodes are exact between kinks.
-        return sum(
-            integrate.fixed_quad(np.vectorize(lambda y: wave_density(mechanism, value, y)), u, w, n=3)[0]
-            for u, w in itertools.pairwise(places)
+    expected = []
+    for low, high in itertools.pairwise(edges):
+        places = np.unique(np.clip([low, *kinks, high], low, high))
+        # Between kinks the density is a line, which two Gauss-Legendre nodes integrate.
+        expected.append(
+            sum(
+                integrate.fixed_quad(np.vectorize(lambda y: wave_density(mechanism, x, y)), u, w, n=2)[0]
+                for u, w in itertools.pairwise(places)
+            )
         )
-
-    expected = np.empty((3, 2))
-    for cell, bucket in np.ndindex(3, 2):
-        low, high = bucket / 2, (bucket + 1) / 2
-        turns = [e + s * w for e in edges for s in (-1, 1) for w in (b, top * b)]
-        places = np.unique([low, high, *(t for t in turns if low < t < high)])
-        # Between turns the inner integral is a polynomial of degree two, so three nodes are exact again.
-        expected[cell, bucket] = 2 * sum(
-            integrate.fixed_quad(np.vectorize(lambda v, cell=cell: within(v, cell)), u, w, n=3)[0]
-            for u, w in itertools.pairwise(places)
-        )
-    np.testing.assert_allclose(mechanism.channel(2, 3).dense(), expected, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("top", -0.1, "top must be a number from 0"),
-        ("top", 1.1, "top must be a number from 0"),
-        ("top", math.nan, "top must be a number from 0"),
-        ("top", "triangle", "top must be a number from 0"),
-        ("top", "0.5", "top must be a number from 0"),
-        ("top", True, "top must be a number from 0"),
-        ("top", False, "top must be a number from 0"),
-        ("half_width", 0.0, "half_width must be a number from 1e-09 to 10"),
-        ("half_width", math.inf, "half_width must be a number from 1e-09 to 10"),
-        ("half_width", "wide", "half_width must be a number from 1e-09 to 10"),
-    ],
-)
-def test_a_wave_of_no_shape_is_refused(option: str, value: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        build_mechanism("general_wave", UNIT, 1.0, **{option: value})
+    np.testing.assert_allclose(mechanism.at(np.array([x]), 3)[:, 0], expected, rtol=0, atol=1e-13)
 
 
 # Discrete SW
 
 
 def discrete(epsilon: float, bins: int) -> DiscreteSquareWave:
-    mechanism = build_mechanism("discrete_square_wave", Numeric(-3.0, 7.0), epsilon, bins=bins)
-    assert isinstance(mechanism, DiscreteSquareWave)
-    return mechanism
+    return build_mechanism("discrete_square_wave", Numeric(-3.0, 7.0), epsilon, bins=bins)
 
 
 @pytest.mark.parametrize(("epsilon", "bins"), [(0.1, 2), (1.0, 5), (4.0, 8), (0.1, 64)])
@@ -301,8 +236,6 @@ def test_means_of_discrete_square_wave_are_those_of_its_outputs() -> None:
     assert moments.sums == (int(reports.astype(np.int64).sum()),)
     assert moments.squares == (int((reports.astype(np.int64) ** 2).sum()),)
     found = estimate("ivw", attribute, statistic)
-    assert found.mean is not None
-    assert found.standard_error is not None
     assert found.mean == pytest.approx(-3.0 + 10.0 * float(mechanism.unbiased(reports).mean()), rel=1e-9)
     midpoints = (np.floor(32 * values) + 0.5) / 32
     assert abs(found.mean - (-3.0 + 10.0 * midpoints.mean())) < 4.0 * found.standard_error
@@ -321,9 +254,3 @@ def test_buckets_that_bins_do_not_divide_are_refused() -> None:
         mechanism.channel(100, 100)
     with pytest.raises(ValueError, match="multiple of 64, found 32; 64 would do"):
         mechanism.channel(32, 100)
-
-
-@pytest.mark.parametrize("bins", [1, 0, -4, 2.5, "64", 2**20 + 1])
-def test_a_number_of_bins_that_is_none_is_refused(bins: Any) -> None:
-    with pytest.raises(ValueError, match="bins must be a whole number from 2"):
-        build_mechanism("discrete_square_wave", UNIT, 1.0, bins=bins)

@@ -11,30 +11,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from cases import Case, categories, keys
 from hypothesis import strategies as st
 from laws import LAWS
-from numpy.typing import NDArray
 from support.registries import fresh
 
-from ldpbeam import Attribute, ServiceVersion, build_mechanism
-from ldpbeam.certainty import Intervals
-from ldpbeam.domains import Domain
-from ldpbeam.estimators import Question
-from ldpbeam.estimators.auto.dispatch import auto
-from ldpbeam.estimators.frequencies import mle
-from ldpbeam.estimators.key_values.key_value import key_value
-from ldpbeam.fit import fit_tests
-from ldpbeam.intervals import WantedIntervals
-from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.mechanisms import Mechanism
+from ldpbeam import build_mechanism
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
-from ldpbeam.statistics import Answers, tally
-from ldpbeam.trials.populations import people_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 SHARES = {"water": 0.4, "tea": 0.3, "coffee": 0.2, "juice": 0.1}
@@ -74,62 +60,6 @@ def test_the_mechanisms_keep_every_law_that_applies(registered: None, case: Case
 def test_an_option_that_cannot_be_is_refused(registered: None, silence: float) -> None:
     with pytest.raises(ValueError, match="silence must be above 0 and below 1, found"):
         build_mechanism("shy", categories(3), 1.0, silence=silence)
-
-
-def asked(mechanism: Mechanism, domain: Domain, payloads: NDArray[Any]) -> tuple[Question, Intervals]:
-    """The question of some reports, and the intervals of its answer by auto."""
-    attribute = Attribute("x", domain, 8, (ServiceVersion("s", "", mechanism),))
-    people = len(payloads)
-    question = Question(
-        attribute, tally(attribute, people, [Answers(0, np.arange(people), payloads)]), ("s",)
-    )
-    wanted = WantedIntervals(0.95, simultaneous=False)
-    return question, StatisticIntervals(attribute, question.statistic).of(auto(question), wanted)
-
-
-def fit(mechanism: Mechanism, domain: Domain, payloads: NDArray[Any]) -> float:
-    """The p-value of the one test of reports that are said to be of a mechanism."""
-    question, _ = asked(mechanism, domain, payloads)
-    (found,) = fit_tests(question.attribute, question.statistic)
-    return found.p_value
-
-
-def test_categories_get_what_those_of_randomised_response_get(registered: None) -> None:
-    """People who never keep silent report as in randomised response, so that both have the same answer."""
-    domain = categories(12)
-    shy = build_mechanism("shy", domain, 2.0, silence=1e-12)
-    payloads = shy.perturb(np.arange(300) % 4, np.random.default_rng(5))
-    question, intervals = asked(shy, domain, payloads)
-    known, expected = asked(build_mechanism("grr", domain, 2.0), domain, payloads)
-    for estimator in (auto, mle):
-        np.testing.assert_allclose(
-            estimator(question).distribution, estimator(known).distribution, rtol=1e-9, atol=1e-12
-        )
-    np.testing.assert_allclose(intervals.of("frequencies"), expected.of("frequencies"), rtol=1e-9, atol=1e-12)
-    silent = build_mechanism("shy", domain, 2.0, silence=0.3)
-    many = silent.perturb(np.arange(5_000) % 4, np.random.default_rng(6))
-    assert fit(silent, domain, many) > 0.01
-    assert fit(build_mechanism("shy", domain, 2.0, silence=0.4), domain, many) < 1e-9
-
-
-def test_keys_get_estimates_from_all_keys_intervals_and_a_test_of_fit(registered: None) -> None:
-    domain, rng = keys(40), np.random.default_rng(7)
-    frequencies = np.append(np.full(34, 0.02), np.full(6, 0.6))
-    people = people_of(frequencies, np.full(40, 0.4), 4_000, rng)
-    verdict = build_mechanism("verdict", domain, 1.0)
-    payloads = verdict.perturb(people, rng)
-    question, intervals = asked(verdict, domain, payloads)
-    # The other keys tell what a frequency and a mean are likely to be.
-    for name, truth in (("frequencies", frequencies), ("key_means", domain.values.from_unit(0.7))):
-        errors = [np.square(getattr(own(question), name) - truth).mean() for own in (auto, key_value)]
-        assert errors[0] < 0.75 * errors[1]
-    truth, ends = np.bincount(people.keys, minlength=40) / 4_000, intervals.of("frequencies")
-    assert ends is not None and intervals.of("key_means") is not None
-    assert np.diff(ends).max() < 0.7
-    # Of forty 95% intervals, six or more miss in 1.4% of all draws.
-    assert ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum() >= 35
-    assert fit(verdict, domain, payloads) > 0.01
-    assert fit(build_mechanism("verdict", domain, 0.2), domain, payloads) < 1e-6
 
 
 @pytest.mark.slow

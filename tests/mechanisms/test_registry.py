@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
-from types import ModuleType
-from typing import ClassVar
-
 import pytest
-from support.registries import fresh
 
-from ldpbeam import Categories, Numeric, build_mechanism, plugins, registered_mechanisms
+from ldpbeam import Categories, Numeric, build_mechanism, registered_mechanisms
 from ldpbeam.mechanisms import RandomisedResponse, SquareWave
 
 UNIT = Numeric(0.0, 1.0)
 COLOURS = Categories(("red", "green", "blue"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Widened(SquareWave):
-    """A mechanism as another package would ship it, with an option of its own."""
-
-    name: ClassVar[str] = "widened"
-    margin: float = 0.0
-
-
-@pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The registry's module, its contents put back afterwards."""
-    module = importlib.import_module("ldpbeam.mechanisms.registry")
-    monkeypatch.setattr(module, "_REGISTRY", fresh(module._REGISTRY))
-    return module
 
 
 def test_our_mechanisms_are_registered_under_their_own_names() -> None:
@@ -41,24 +19,6 @@ def test_our_mechanisms_are_registered_under_their_own_names() -> None:
     for name, mechanism in known.items():
         assert mechanism.name == name
         assert mechanism.summary
-
-
-def test_a_package_can_ship_a_mechanism(registry: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    class EntryPoint:
-        def load(self) -> type[Widened]:
-            return Widened
-
-    def entry_points(*, group: str) -> list[EntryPoint]:
-        assert group == "ldpbeam.mechanisms"
-        return [EntryPoint()]
-
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
-    assert registered_mechanisms()["widened"] is Widened
-    built = build_mechanism("widened", UNIT, 1.0, margin=0.5)
-    assert built == Widened(1.0, margin=0.5)
-    assert built.parameters == {"mechanism": "widened", "epsilon": 1.0, "margin": 0.5}
-    with pytest.raises(ValueError, match="no option 'width'; it takes margin"):
-        build_mechanism("widened", UNIT, 1.0, width=0.5)
 
 
 def test_build_gives_the_mechanism_for_the_domain() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -113,9 +112,3 @@ def test_one_category_in_a_report_is_grr() -> None:
     assert chosen.subset == 1
     assert chosen.support_probabilities == pytest.approx(grr.support_probabilities)
     assert saving(grr) == pytest.approx(0.0)
-
-
-@pytest.mark.parametrize("subset", [-1, 5, True, 1.5, "all"])
-def test_subsets_that_tell_nothing_are_refused(subset: Any) -> None:
-    with pytest.raises(ValueError, match="subset must be from 1 to 4, found "):
-        SubsetSelection(1.0, 5, subset)
