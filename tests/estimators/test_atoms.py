@@ -56,7 +56,6 @@ def test_people_who_are_clipped_are_at_the_end_and_not_beside_it(together: bool)
     drawn = np.random.default_rng(2).gamma(3.0, 1.0, 60_000)
     values = np.minimum(drawn / np.quantile(drawn, 0.92), 1.0)
     fitted = numbers.fit(question_of(attribute, values, 3))
-    assert fitted is not None
     assert weight_of(fitted.fits, HIGH) > 0.95
     # Nobody is at the other end; it is as unlikely as before, or less.
     assert weight_of(fitted.fits, LOW) < 0.5
@@ -67,7 +66,6 @@ def test_a_density_without_a_bound_at_the_ends_is_not_taken_for_atoms(name: str)
     version = ServiceVersion(name, "", build_mechanism(name, UNIT, 3.0))
     values = np.random.default_rng(6).beta(0.5, 0.5, 200_000)
     fitted = numbers.fit(question_of(Attribute("a", UNIT, 256, (version,)), values, 6))
-    assert fitted is not None
     # In the first and the last bucket are 8% of the people.
     assert max(weight_of(fitted.fits, end) for end in (LOW, HIGH)) < 0.2
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from support.asked import of_counts, statistic_of
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
-from ldpbeam.channels import DiagonalChannel
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.frequencies import maximum_likelihood, norm_sub
 from ldpbeam.mechanisms import Piecewise, RandomisedResponse
@@ -22,12 +21,6 @@ Floats = NDArray[np.float64]
 COLOURS = Categories(("red", "green", "blue", "grey", "black"))
 TRUTH = np.array([0.5, 0.3, 0.15, 0.05, 0.0])
 reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
-
-
-def diagonal(mechanism: RandomisedResponse) -> DiagonalChannel:
-    channel = mechanism.channel(mechanism.size, 0)
-    assert isinstance(channel, DiagonalChannel)
-    return channel
 
 
 def asked(*epsilons: float) -> Attribute:
@@ -55,7 +48,7 @@ def test_maximum_likelihood_meets_the_conditions_of_a_maximum(reports: list[int]
     counts = np.array(reports, dtype=float)
     mechanism = RandomisedResponse(epsilon, size=len(counts))
     keep, other = mechanism.support_probabilities
-    best = maximum_likelihood(counts, diagonal(mechanism))
+    best = maximum_likelihood(counts, mechanism.channel(mechanism.size, 0))
     slope = counts / (other + (keep - other) * best)
     inside = best > 0.0
     np.testing.assert_allclose(slope[inside], slope.max(), rtol=1e-9)

@@ -64,7 +64,6 @@ def test_combs_count_from_zero() -> None:
 def test_the_first_value_is_numbered_in_steps_from_zero(domain: Numeric, first: int | None) -> None:
     attribute = attribute_of(domain, 1.0, "square_wave")
     fitted = numbers.fit(question_of(attribute, np.linspace(0.0, 1.0, 50), 1))
-    assert fitted is not None
     assert numbers.first_value(attribute, fitted.likelihood) == first
 
 
@@ -80,7 +79,6 @@ def test_heights_are_prior_means_at_zero_and_move_one_group_each() -> None:
 def test_heaps_that_reports_show_are_found(names: tuple[str, ...]) -> None:
     values = years(40_000, 0.4)
     fitted = numbers.fit(question_of(attribute_of(YEARS, 3.0, *names), values / 100.0, 2))
-    assert fitted is not None
     combed = sum(fit.weight for fit in fitted.fits if any(own.name != EACH for own in fit.prior.heaps))
     assert combed > 0.95
     truth = np.bincount(values.astype(int), minlength=101) / len(values)
@@ -97,7 +95,6 @@ def test_heaps_of_a_period_that_nobody_named_are_found_beside_powers_at_the_ends
     near = np.floor(values / 7.0 + 0.5) * 7.0
     values = np.where(rng.random(len(values)) < 0.3, near, values).clip(0.0, 100.0)
     fitted = numbers.fit(question_of(attribute_of(YEARS, 3.0, "square_wave"), values / 100.0, 5))
-    assert fitted is not None
     likeliest = max(fitted.fits, key=lambda fit: fit.weight)
     assert "multiples of 7 steps" in [own.name for own in likeliest.prior.heaps]
 
@@ -107,7 +104,6 @@ def test_open_combs_are_those_that_the_reports_neither_show_nor_exclude() -> Non
         numbers.fit(question_of(attribute_of(YEARS, epsilon, "square_wave"), years(people, 0.4) / 100.0, 2))
         for epsilon, people in ((4.0, 40_000), (1.0, 2_000))
     )
-    assert shown is not None and hidden is not None
     tens = "multiples of 10 steps"
     # Where tens are shown, all that is open has them. Where nothing is, they are open beside no heaps.
     assert all(

@@ -15,8 +15,11 @@ from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
 from ldpbeam.estimators.ule import information_kept
 from ldpbeam.mechanisms import (
+    HadamardRandomisedResponse,
     Laplace,
+    LocalHashing,
     Mechanism,
+    OptimisedUnaryEncoding,
     Piecewise,
     RandomisedResponse,
     SquareWave,
@@ -42,22 +45,54 @@ FOUR = Attribute(
 )
 
 
-@pytest.mark.parametrize("smoothing", [False, True])
-@pytest.mark.parametrize(
-    "services",
-    [("sr", "laplace", "pm", "sw"), ("pm", "sr"), ("sw", "laplace"), ("laplace",)],
-    ids="+".join,
+COLOURS = Attribute(
+    "colour",
+    Categories(tuple("abcdef")),
+    buckets=256,
+    versions=(
+        ServiceVersion("grr", "", RandomisedResponse(1.0, size=6)),
+        ServiceVersion("olh", "old", LocalHashing(0.5, size=6, seeds=16)),
+        ServiceVersion("olh", "new", LocalHashing(1.5, size=6, seeds=32)),
+        ServiceVersion("oue", "", OptimisedUnaryEncoding(1.0, size=6)),
+        ServiceVersion("hadamard", "", HadamardRandomisedResponse(1.0, size=6)),
+    ),
+    joint_services=("grr", "olh", "oue", "hadamard"),
+    joint_buckets=2,
 )
-def test_ule_equals_a_loop_over_users(services: tuple[str, ...], smoothing: bool) -> None:
-    users = 80
-    answers = ask(FOUR, users, 1)
-    found = iterate(FOUR, tally(FOUR, users, answers), services, 15, smoothing)
-    weights, _ = brute_force(FOUR, users, answers, services, 15, smoothing)
+SHARES = np.array([0.4, 0.25, 0.2, 0.1, 0.05, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("attribute", "smoothing"), [(FOUR, False), (FOUR, True), (COLOURS, False)], ids=["em", "ems", "colours"]
+)
+@pytest.mark.parametrize("chosen", [(0, 1, 2, 3), (2, 0), (3, 1), (1,), (3,)], ids=str)
+def test_ule_equals_a_loop_over_users(attribute: Attribute, chosen: tuple[int, ...], smoothing: bool) -> None:
+    users, services = 80, [attribute.services[place] for place in chosen]
+    answers = ask(attribute, users, 1, shares=SHARES if attribute is COLOURS else None)
+    found = iterate(attribute, tally(attribute, users, answers), services, 15, smoothing)
+    weights, _ = brute_force(attribute, users, answers, services, 15, smoothing)
     np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
-    asked = [FOUR.versions[answer.version].service in services for answer in answers]
+    asked = [attribute.versions[answer.version].service in services for answer in answers]
     rows = [answer.rows for answer, one in zip(answers, asked, strict=True) if one]
     assert found.users == len(np.unique(np.concatenate(rows)))
     assert found.reports == sum(map(len, rows))
+
+
+def test_at_any_resolution_categories_keep_all_of_their_information() -> None:
+    found = estimate("ule", COLOURS, tally(COLOURS, 300, ask(COLOURS, 300, 4, 1.0, SHARES)))
+    kept = found.details["information_kept"]
+    assert kept == pytest.approx(
+        dict.fromkeys(("grr", "olh@old", "olh@new", "oue", "hadamard"), 1.0), abs=1e-12
+    )
+
+
+def test_the_joint_histogram_has_a_cell_for_every_report_and_none() -> None:
+    # 6 categories; 16 seeds of 3 hashes and 32 of 5; 64 bit vectors; 8 rows of two signs; each one more.
+    assert COLOURS.joint_shape == (7, 1 + 16 * 3 + 32 * 5, 65, 17)
+    for service, axis in zip(COLOURS.joint_services, COLOURS.joint_shape, strict=True):
+        rows = COLOURS.joint_likelihood(service, np.arange(axis))
+        assert rows[0].tolist() == [1.0] * 6
+        np.testing.assert_allclose(rows[1:].sum(axis=0), len(COLOURS.versions_of([service])), rtol=1e-12)
 
 
 @pytest.mark.parametrize("services", [("sr", "laplace", "pm", "sw"), ("laplace",)], ids=len)
@@ -94,7 +129,6 @@ def test_one_service_at_the_same_resolution_is_ems(mechanism: Mechanism) -> None
     np.testing.assert_allclose(joined.log_likelihoods, alone.log_likelihoods, rtol=1e-12)
     assert joined.n_iterations == alone.n_iterations > 2
     assert (joined.users, joined.reports) == (alone.users, alone.reports)
-    assert joined.users is not None
     assert 0 < joined.users < 5000
 
 

@@ -55,10 +55,8 @@ def test_a_further_plain_update_changes_nothing(case: str, smoothing: bool) -> N
     attribute, statistic = asked_of(mechanisms, buckets, users, 1)
     found = estimate("ule", attribute, statistic, options={"accelerated": True, "smooth": smoothing})
     assert found.converged
-    assert found.n_iterations is not None
     assert found.n_iterations <= 30
     weights = found.distribution
-    assert weights is not None
     assert weights.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(
         plainly_updated(attribute, statistic, weights, smoothing), weights, rtol=0.0, atol=1e-8
@@ -67,8 +65,6 @@ def test_a_further_plain_update_changes_nothing(case: str, smoothing: bool) -> N
         plain = estimate(
             "ule", attribute, statistic, options={"smooth": False, "tolerance": 1e-6, "max_iterations": 3000}
         )
-        assert found.log_likelihoods is not None
-        assert plain.log_likelihoods is not None
         assert found.log_likelihoods[-1] >= plain.log_likelihoods[-1] - 1e-6
 
 
@@ -79,7 +75,6 @@ def test_plain_updates_end_where_the_accelerated_ones_do(form: str, monkeypatch:
     options = {"tolerance": 1e-13, "max_iterations": 20_000}
     plain = estimate("ule", attribute, statistic, options=options).distribution
     found = estimate("ule", attribute, statistic, options={"accelerated": True})
-    assert found.n_iterations is not None
     assert found.n_iterations <= 12
     np.testing.assert_allclose(found.distribution, plain, atol=1e-6)
 
@@ -95,13 +90,9 @@ def test_a_small_sample_for_the_curvature_leads_to_the_same_point(
     monkeypatch.setattr(curvature, "BLOCKS_OF_USERS", 20)
     sampled = estimate("ule", attribute, statistic, options=options)
     assert sampled.converged
-    assert sampled.n_iterations is not None
-    assert whole.n_iterations is not None
     assert whole.n_iterations <= sampled.n_iterations <= 40
     if smoothing:
         np.testing.assert_allclose(sampled.distribution, whole.distribution, atol=1e-5)
-    assert sampled.log_likelihoods is not None
-    assert whole.log_likelihoods is not None
     assert sampled.log_likelihoods[-1] == pytest.approx(whole.log_likelihoods[-1], abs=0.01)
 
 

@@ -62,16 +62,6 @@ def expected(
     return counted(asked(*mechanisms, buckets=buckets), *histograms, users=reports)
 
 
-def one_pair_each(people: int, seed: int) -> KeyValuePairs:
-    """People of at most one pair, in the planted shares over two, so that half of them have none."""
-    rng = np.random.default_rng(seed)
-    keys = rng.choice(4, people, p=[*FREQUENCIES / 2, 0.5])
-    has = keys < 3
-    x = (MEANS[keys[has]] + 1.0) / 2.0
-    values = x + np.minimum(x, 1.0 - x) * rng.uniform(-1.0, 1.0, len(x))
-    return KeyValuePairs(np.concatenate(([0], np.cumsum(has))), keys[has], values)
-
-
 def paper_em(reports: list[int], table: Floats, eta: float) -> tuple[Floats, int]:
     """Algorithm 1 of the PrivKV-EM paper for one key: a posterior a report, in loops."""
     theta = [0.25] * 4
@@ -213,31 +203,6 @@ def test_em_and_mixture_reduction_of_pckv_pm_recover_what_people_have() -> None:
     np.testing.assert_allclose(reduced.frequencies, [0.25, 0.1, 0.15], atol=1e-3)
     np.testing.assert_allclose(reduced.key_means, means, atol=0.05)
     assert all(stages[0] == 8 and len(stages) > 1 for stages in reduced.details["components"])
-
-
-def test_values_of_pckv_pm_are_those_of_em_with_the_shares_of_the_key_step() -> None:
-    """Each key's values, by loops: EM over its reports, whose other part is uniform."""
-    mechanism = PCKVPM(2.0, 3, padding=2)
-    question = question_of(asked(mechanism, buckets=6), one_pair_each(3_000, 3), 5)
-    answer = pckv_em(question, tolerance=1e-9, max_iterations=100_000)
-    counts = question.statistic.histograms[0].reshape(3, -1)
-    (a, b, _), matrix = mechanism.constants, mechanism.piecewise.channel(6, 6).dense()
-    for key in range(3):
-        drawn = (counts[key, 1:].sum() / 3_000 - b) / (a - b)
-        assert answer.frequencies[key] == pytest.approx(2 * drawn, abs=1e-6)
-        weights = [1 / 6] * 6
-        for _ in range(20_000):
-            updated = [0.0] * 6
-            for cell in range(6):
-                other = b * (1 - drawn) / 6
-                joint = [a * drawn * weights[v] * matrix[cell, v] for v in range(6)]
-                every = [part + other * weights[v] for v, part in enumerate(joint)]
-                for v in range(6):
-                    updated[v] += counts[key, 1 + cell] * every[v] / sum(every)
-            total = sum(updated)
-            weights = [part / total for part in updated]
-        mean = sum(weight * (v + 0.5) / 6 for v, weight in enumerate(weights))
-        assert answer.key_means[key] == pytest.approx(20 * mean - 10, abs=1e-3)
 
 
 @pytest.mark.parametrize(

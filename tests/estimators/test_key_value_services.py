@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -169,23 +168,6 @@ def test_checks_accept_what_fits() -> None:
     numbers = asked(RandomisedResponse(1.0, 3), domain=Categories(("a", "b", "c")))
     with pytest.raises(ValueError, match="norm_sub"):
         check_key_value(numbers, numbers.services)
-
-
-def test_a_padding_or_round_that_is_no_whole_number_from_1_is_refused() -> None:
-    values: list[Any] = [True, False, "1", "2", 1.0, 1.5, 0, -1, None]
-    for kind, value in itertools.product((PCKVGRR, PCKVUE, PCKVPM), values):
-        with pytest.raises(ValueError, match=r"padding must be a whole number from 1 to 10000, found"):
-            kind(1.0, 3, padding=value)
-    for value in values:
-        with pytest.raises(ValueError, match=r"round must be a whole number from 1, found"):
-            PrivKVM(1.0, 3, round=value)
-
-
-def test_a_key_share_that_is_no_number_between_0_and_1_is_refused() -> None:
-    values: list[Any] = [True, False, "0.5", 0.0, 1.0, -0.5, math.nan, None]
-    for kind, value in itertools.product((PrivKV, PrivKVM), values):
-        with pytest.raises(ValueError, match=r"key_share must be a number above 0 and below 1, found"):
-            kind(1.0, 3, key_share=value)
 
 
 def test_an_empty_statistic_has_cells_for_every_slot() -> None:

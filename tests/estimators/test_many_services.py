@@ -7,12 +7,11 @@ import pytest
 from support.joint_users import ask, brute_force, iterate
 
 from ldpbeam import Attribute, Numeric, ServiceVersion
-from ldpbeam.estimators.joint_likelihood import JointLikelihood, marginal
-from ldpbeam.estimators.question import Question
+from ldpbeam.estimators.joint_likelihood import marginal
 from ldpbeam.joint_cells import words
 from ldpbeam.mechanisms import Laplace, Mechanism, Piecewise, SquareWave, StochasticRounding
 from ldpbeam.resolution import enough_buckets
-from ldpbeam.statistics import Answers, difference, empty, merge, tally
+from ldpbeam.statistics import tally
 
 UNIT = Numeric(0.0, 1.0)
 
@@ -61,35 +60,3 @@ def test_a_row_per_user_has_what_the_user_sent() -> None:
     assert digits.dtype == np.uint8
     found = np.repeat(digits.astype(np.int64), counts, axis=0)
     assert sorted(found.tolist()) == sorted(row for row in expected.tolist() if any(row))
-
-
-def parts_of(users: int, answers: list[Answers], cuts: list[int]) -> list[tuple[int, list[Answers]]]:
-    """The users between the cuts, each part with rows of its own."""
-    found = []
-    for start, stop in zip([0, *cuts], [*cuts, users], strict=True):
-        own = []
-        for answer in answers:
-            inside = (answer.rows >= start) & (answer.rows < stop)
-            own.append(Answers(answer.version, answer.rows[inside] - start, answer.payloads[inside]))
-        found.append((stop - start, own))
-    return found
-
-
-def test_rows_merge_in_any_order_and_differences_take_them_away_again() -> None:
-    attribute, users = many(16), 400
-    answers = ask(attribute, users, 4)
-    whole = tally(attribute, users, answers)
-    parts = [tally(attribute, n, own) for n, own in parts_of(users, answers, [70, 70, 250])]
-    nothing = empty(attribute)
-    assert merge([*parts, nothing]) == merge([nothing, *parts[::-1]]) == whole
-    assert merge([parts[3], merge([parts[0], parts[2]])]) == merge([parts[0], parts[2], parts[3]])
-    assert difference(whole, parts[2]) == merge([parts[0], parts[3]])
-    assert difference(whole, whole) == nothing
-    assert merge([whole, whole]).joint_counts.tolist() == (2 * whole.joint_counts).tolist()
-
-
-def test_the_likelihoods_of_a_million_entries_are_rows_in_single_precision() -> None:
-    attribute, users = many(16, buckets=256), 5000
-    statistic = tally(attribute, users, ask(attribute, users, 5, answering=1.0))
-    products = JointLikelihood(Question(attribute, statistic, attribute.services)).products
-    assert type(products).__name__ == "UserRows"

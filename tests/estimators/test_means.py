@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ldpbeam import Attribute, Categories, Estimate, Numeric, ServiceVersion
-from ldpbeam.estimators import Question, estimate
+from ldpbeam.estimators import estimate
 from ldpbeam.estimators.scores import scores
 from ldpbeam.mechanisms import (
     Laplace,
@@ -50,9 +50,7 @@ PARTIAL = dataclasses.replace(
 
 
 def mechanism_of(attribute: Attribute, index: int) -> NumericMechanism:
-    mechanism = attribute.versions[index].mechanism
-    assert isinstance(mechanism, NumericMechanism)
-    return mechanism
+    return attribute.versions[index].mechanism
 
 
 def ask(attribute: Attribute, x: Floats, seed: int, answering: float = 1.0) -> list[Answers]:
@@ -101,7 +99,6 @@ def noise_and_spread(attribute: Attribute, answers: Sequence[Answers]) -> dict[i
         alone = Attribute("one", DOMAIN, attribute.buckets, (version,))
         reports = dataclasses.replace(answer, version=0, rows=np.arange(len(answer.rows)))
         found = estimate("ems", alone, tally(alone, len(answer.rows), [reports])).distribution
-        assert found is not None
         mechanism = mechanism_of(alone, 0)
         midpoints = [(i + 0.5) / len(found) for i in range(len(found))]
         of_cells = scores(mechanism, attribute.buckets)
@@ -189,44 +186,6 @@ def test_ivw_weighs_every_report_by_its_channels_variance(
     assert answer.details["weights"] == pytest.approx(expected)
 
 
-def test_apart_is_the_share_of_reports_of_people_who_answered_no_other_channel_in_use() -> None:
-    kinds = (StochasticRounding(1.0), Piecewise(1.0), Piecewise(2.0), Laplace(1.0))
-    names = (("a", ""), ("b", "old"), ("b", "new"), ("c", ""))
-    versions = tuple(ServiceVersion(*name, kind) for name, kind in zip(names, kinds, strict=True))
-    grouped = Attribute("x", DOMAIN, 8, versions)
-
-    def apart(attribute: Attribute, rows: Sequence[range], services: tuple[str, ...] = ("a", "b")) -> float:
-        rng = np.random.default_rng(3)
-        answers = [
-            Answers(i, np.array(own), mechanism_of(attribute, i).perturb(np.full(len(own), 0.5), rng))
-            for i, own in enumerate(rows)
-            if len(own)
-        ]
-        return Question(attribute, tally(attribute, 40, answers), services).apart
-
-    # The same people answer a and one version of b each; then others; then 10 of 20 do, and 5 b alone.
-    same = (range(20), range(12), range(12, 20), range(0))
-    disjoint = (range(20), range(20, 26), range(26, 40), range(0))
-    overlapping = (range(20), range(8), range(18, 25), range(0))
-    assert apart(grouped, same) == 0.0
-    assert apart(grouped, disjoint) == 1.0
-    assert apart(grouped, overlapping) == (10 + 5) / 35
-    # Of one service everybody answered one version; what else they answered is not in use.
-    assert apart(grouped, same, ("a",)) == apart(grouped, same, ("b",)) == 1.0
-    for rows, expected in ((same, 0.0), (disjoint, 1.0), (overlapping, 15 / 35)):
-        assert apart(grouped, (*rows[:3], range(40))) == expected
-        share = (40 - len({*rows[0], *rows[1], *rows[2]})) / (40 + sum(map(len, rows[:3])))
-        assert apart(grouped, (*rows[:3], range(40)), ("a", "b", "c")) == share
-    assert apart(grouped, overlapping, ("a", "c")) == 1.0
-    assert apart(grouped, (*same[:3], range(10, 30)), ("a", "c")) == (10 + 10) / 40
-    # Not grouped, nobody is known to have answered twice.
-    ungrouped = dataclasses.replace(grouped, group_users=False)
-    for rows in (same, disjoint, overlapping):
-        assert apart(ungrouped, rows) == 1.0
-    nothing = Question(grouped, empty(grouped), ("a", "b"))
-    assert nothing.apart == 0.0
-
-
 @pytest.mark.parametrize("services", SERVICES, ids="+".join)
 def test_uwa_weighs_each_users_answers_by_their_own_posterior(services: tuple[str, ...]) -> None:
     x = np.random.default_rng(1).beta(2, 5, 300)
@@ -271,8 +230,6 @@ def test_the_standard_error_is_honest() -> None:
 
 def standardised(found: Estimate, x: Floats) -> float:
     """How many standard errors the estimate is above the mean of x."""
-    assert found.mean is not None
-    assert found.standard_error is not None
     return (found.mean - (-10 + 40 * float(x.mean()))) / found.standard_error
 
 

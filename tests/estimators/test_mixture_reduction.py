@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +17,6 @@ from ldpbeam.channels import Channel, DenseChannel, ReducedChannel
 from ldpbeam.domains import Integers, KeyValues
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.em import em, ems
-from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.mixture_reduction.merging import (
     reduce_mixture,
 )
@@ -28,7 +26,6 @@ from ldpbeam.mechanisms import (
     LocalHashing,
     Mechanism,
     OptimisedUnaryEncoding,
-    Piecewise,
     RandomisedResponse,
     SquareWave,
     SymmetricUnaryEncoding,
@@ -43,11 +40,6 @@ def of_categories(truth: Floats, mechanism: Mechanism, users: int, seed: int) ->
     rng = np.random.default_rng(seed)
     values = np.repeat(np.arange(len(truth)), rng.multinomial(users, truth))
     return question_of(attribute_of(categories(len(truth)), mechanism), values, rng)
-
-
-def distribution(estimate: Estimate) -> Floats:
-    assert estimate.distribution is not None
-    return estimate.distribution
 
 
 def brute_force(
@@ -141,7 +133,7 @@ def test_categories_equal_those_of_loops(oracle: str, strategy: str, pre_merge: 
     assert answer.details["components"] == components
     assert len(components) > 2
     assert answer.details["undone"] == (bics[-1] > bics[-2])
-    np.testing.assert_allclose(distribution(answer), expected, atol=1e-12)
+    np.testing.assert_allclose(answer.distribution, expected, atol=1e-12)
 
 
 def test_of_negative_shares_the_lowest_are_merged_first_and_no_more_than_may_be() -> None:
@@ -151,7 +143,7 @@ def test_of_negative_shares_the_lowest_are_merged_first_and_no_more_than_may_be(
     assert (shares < 0).sum() > 4
     answer = mr(question, pre_merge=True, keep=0.9)
     assert answer.details["components"] == [27]
-    weights = distribution(answer)
+    weights = answer.distribution
     order = np.argsort(shares)
     assert len(np.unique(weights[order[:4]])) == 1
     assert weights[order[4]] != weights[order[0]]
@@ -208,31 +200,6 @@ def test_reduced_products_equal_those_of_averaged_columns(name: str) -> None:
     np.testing.assert_allclose(reduced.dense().sum(axis=0), 1.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["categories", "numbers"])
-def test_structured_products_give_the_dense_estimate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if kind == "categories":
-        truth = np.r_[0.4, 0.2, np.full(30, 0.4 / 30)]
-        question = of_categories(truth, HadamardRandomisedResponse(2.0, size=32), 5_000, 0)
-    else:
-        rng = np.random.default_rng(1)
-        attribute = attribute_of(UNIT, Piecewise(2.0), SquareWave(2.0), buckets=48)
-        question = question_of(attribute, rng.beta(12, 4, 300), rng)
-    dense = mr(question)
-    module = importlib.import_module("ldpbeam.estimators.products")
-    monkeypatch.setattr(module, "DENSE_ENTRIES", 0)
-
-    def refuse(self: Channel) -> Floats:
-        raise AssertionError("the dense matrix was asked for")
-
-    for channel in (type(question.attribute.channel(0)), ReducedChannel):
-        monkeypatch.setattr(channel, "dense", refuse)
-    structured = mr(question)
-    assert structured.details["components"] == dense.details["components"]
-    assert len(dense.details["components"]) > 2
-    assert structured.n_iterations == dense.n_iterations
-    np.testing.assert_allclose(distribution(structured), distribution(dense), atol=1e-9)
-
-
 def test_a_smaller_least_share_merges_on() -> None:
     question = of_categories(np.full(40, 1 / 40), RandomisedResponse(0.5, size=40), 3_000, 0)
     assert mr(question, strategy="halving").details["components"][-1] == 10
@@ -259,16 +226,16 @@ def test_an_option_of_merging_makes_the_others_as_published(
     answer = mr(question, **given)
     assert (answer.details["strategy"], answer.details["keep"]) == (strategy, keep)
     explicit = mr(question, **{**given, "strategy": strategy, "keep": keep})
-    np.testing.assert_array_equal(distribution(answer), distribution(explicit))
+    np.testing.assert_array_equal(answer.distribution, explicit.distribution)
     assert answer.details == explicit.details
 
 
 def test_without_merges_it_is_em_and_ems() -> None:
     question = of_categories(TRUTH, RandomisedResponse(2.0, size=12), 5_000, 0)
-    np.testing.assert_allclose(distribution(mr(question, keep=1.0)), distribution(em(question)), atol=1e-12)
+    np.testing.assert_allclose(mr(question, keep=1.0).distribution, em(question).distribution, atol=1e-12)
     rng = np.random.default_rng(0)
     numbers = question_of(attribute_of(UNIT, SquareWave(1.0), buckets=32), rng.beta(2, 5, 2_000), rng)
-    np.testing.assert_allclose(distribution(mr(numbers, keep=1.0)), distribution(ems(numbers)), atol=1e-12)
+    np.testing.assert_allclose(mr(numbers, keep=1.0).distribution, ems(numbers).distribution, atol=1e-12)
 
 
 def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
@@ -285,7 +252,7 @@ def test_services_are_stacked_and_called_a_composite_likelihood() -> None:
     assert answer.details["threshold"] == pytest.approx(2 * precision**-0.5)
     alone = mr(dataclasses.replace(question, services=("s0",)))
     assert "likelihood" not in alone.details
-    errors = [mean_absolute_error(distribution(estimate), truth) for estimate in (answer, alone)]
+    errors = [mean_absolute_error(estimate.distribution, truth) for estimate in (answer, alone)]
     # The second service has over three times the first one's precision: about half of its error.
     assert errors[0] < 0.75 * errors[1]
 
@@ -312,7 +279,7 @@ def test_merging_unary_encodings_as_published_says_to_use_em(mechanism: Mechanis
     # Categories are stopped as em stops them; accelerated unasked where the counts of a report are many.
     assert answer.details["tolerance"] == em(question).details["tolerance"] == 1e-3
     explicit = mr(question, accelerated=composite, tolerance=1e-3)
-    np.testing.assert_array_equal(distribution(explicit), distribution(answer))
+    np.testing.assert_array_equal(explicit.distribution, answer.distribution)
     assert mr(question, accelerated=not composite).n_iterations != answer.n_iterations
 
 

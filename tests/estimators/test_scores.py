@@ -39,7 +39,6 @@ def counted(attribute: Attribute, reports: Floats) -> Statistic:
 
 def chances(mechanism: NumericMechanism, noise: stats.rv_continuous, x: Floats, buckets: int) -> Floats:
     """P(cell | value x in [0, 1]) by the distribution function, shape (values, cells)."""
-    assert mechanism.tail is not None
     edges = np.linspace(-mechanism.tail.end, mechanism.tail.end, buckets + 1)
     below = noise.cdf(edges - (2.0 * x[:, None] - 1.0))
     ends = np.ones((len(x), 1))
@@ -52,7 +51,6 @@ def test_scores_are_unbiased_at_every_value_and_hardly_noisier_than_reports(
     mechanism: NumericMechanism, noise: stats.rv_continuous, buckets: int
 ) -> None:
     scored = scores(mechanism, buckets)
-    assert scored is not None
     x = np.linspace(0.0, 1.0, 41)
     table = chances(mechanism, noise, x, buckets)
     plain = float(mechanism.variance(0.5))
@@ -69,7 +67,6 @@ def test_scores_are_unbiased_at_every_value_and_hardly_noisier_than_reports(
 def test_a_bounded_report_has_the_mean_of_the_value(
     mechanism: NumericMechanism, noise: stats.rv_continuous
 ) -> None:
-    assert mechanism.tail is not None
     limit = mechanism.tail.mean_from
     for v in (-1.0, 1.0) if isinstance(mechanism, Gaussian) else (-1.0, -0.3, 0.0, 0.8, 1.0):
         inside = integrate.quad(
@@ -95,12 +92,10 @@ def test_fake_users_who_send_the_largest_report_move_a_mean_a_little_and_are_see
     statistic = counted(attribute, reports)
     for name in ("ivw", "ua"):
         found = estimate(name, attribute, statistic)
-        assert found.mean is not None and honest.mean is not None
         # PM's fake users move a mean by 1% of C - v at most. No Gaussian mean stays within twice that.
         most = 0.01 * (Piecewise(1.0).bound + 1.0) / 2.0 * DOMAIN.width
         shift = found.mean - honest.mean
         # What the replaced reports said is noise: five of its standard errors.
-        assert found.standard_error is not None
         slack = 5.0 * found.standard_error * np.sqrt(0.01)
         assert shift < most * (1.0 if isinstance(mechanism, Laplace) else 3.6) + slack
         intervals = StatisticIntervals(attribute, statistic).of(found, WantedIntervals())
@@ -172,7 +167,6 @@ def test_intervals_of_means_and_variances_hold_the_truth_as_often_as_they_say(
         held[0] += low <= truth <= high
         if run % 4 == 0:
             ends = variance_interval(question, shares, 0.95)
-            assert ends is not None
             held[1] += ends[0] <= spread <= ends[1]
     # 1,000 runs have a standard error of 0.7%: 93% to 97% are nearly three of them.
     assert 0.93 <= held[0] / runs <= 0.97
