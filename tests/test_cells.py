@@ -138,6 +138,8 @@ WINDOWS = [
     Windows(DAY, DAY, clock=clock_of("America/Santiago"), joined=MONTH),
     Windows(MONTH, MONTH),
     Windows(HOUR, HOUR, offset=HOUR // 2),
+    Windows(3 * HOUR // 2, HOUR),
+    Windows(2 * HOUR, HOUR),
 ]
 
 
@@ -179,7 +181,10 @@ def test_windows_of_a_calendar_hold_the_times_between_their_ends(windows: Window
     assert windows.between(inside[0][0], inside[9][0]) == inside[:10]
     given = Span(inside[3][0] + 1, inside[20][1] - 1)
     whole = [w for w in inside if given.holds(w)]
-    assert whole_windows(windows, given) == Span(whole[0][0], whole[-1][1])
+    found = whole_windows(windows, given)
+    assert found == Span(whole[0][0], whole[-1][1])
+    covered = [any(start <= time < stop for start, stop in whole) for time in edges]
+    assert (~found.outside(np.array(edges))).tolist() == covered
     assert whole_windows(windows, Span(stop=given.stop)) == Span(-FAR, whole[-1][1])
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,18 +31,6 @@ def brute_windows(windows: Windows, time: int) -> list[Bounds]:
 @given(some_windows(), TIMES)
 def test_the_windows_of_a_time_are_those_that_hold_it_the_last_first(windows: Windows, time: int) -> None:
     assert windows.windows_of(time) == brute_windows(windows, time)
-
-
-@given(some_windows())
-def test_windows_slide_where_a_time_lies_in_several(windows: Windows) -> None:
-    assert windows.slides == any(len(brute_windows(windows, time)) > 1 for time in range(windows.period))
-
-
-@given(some_windows(), TIMES)
-def test_all_times_of_a_step_lie_in_the_same_windows(windows: Windows, time: int) -> None:
-    start = time // windows.steps.length * windows.steps.length
-    of_step = [brute_windows(windows, start + at) for at in range(windows.steps.length)]
-    assert all(own == of_step[0] for own in of_step)
 
 
 @pytest.mark.parametrize(
@@ -89,40 +74,6 @@ def test_one_window_inside_the_span_counts_a_report_the_one_that_starts_last(
 def test_windows_that_do_not_slide_count_all_their_reports() -> None:
     assert counted_until(None, None) == FAR
     assert counted_until(Windows(HOUR, HOUR), (0, HOUR)) == FAR
-
-
-def windows_inside(windows: Windows, start: int, stop: int) -> list[Bounds]:
-    """Counted out, one by one."""
-    every = [(k * windows.period, k * windows.period + windows.size) for k in range(-60, 60)]
-    return [(one, other) for one, other in every if start <= one and other <= stop]
-
-
-@pytest.mark.parametrize(
-    "windows",
-    [
-        Windows(HOUR, HOUR),
-        Windows(2 * HOUR, HOUR),
-        Windows(90 * MINUTE, HOUR),
-        Windows(50 * MINUTE, 20 * MINUTE),
-    ],
-    ids=lambda w: f"{w.size},{w.period}",
-)
-def test_the_span_is_that_of_the_windows_counted_out(windows: Windows) -> None:
-    for start, stop in itertools.product(range(-400, 401, 35), repeat=2):
-        inside = windows_inside(windows, start * MINUTE, stop * MINUTE)
-        given = Span(start * MINUTE, stop * MINUTE)
-        if not inside:
-            with pytest.raises(ValueError, match="no window"):
-                whole_windows(windows, given)
-            continue
-        found = whole_windows(windows, given)
-        assert found == Span(inside[0][0], inside[-1][1])
-        # The windows inside it are the same ones, and it holds each of their moments and no other.
-        assert windows_inside(windows, found.start, found.stop) == inside
-        assert all(map(found.holds, inside))
-        times = np.arange(-500 * MINUTE, 500 * MINUTE, 5 * MINUTE)
-        covered = np.any([(times >= one) & (times < other) for one, other in inside], axis=0)
-        np.testing.assert_array_equal(found.outside(times), ~covered)
 
 
 def test_an_open_end_stays_open() -> None:

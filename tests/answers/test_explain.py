@@ -168,7 +168,6 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
     found = compute(StatisticIntervals(attribute, statistic), asked).intervals
     (sentence,) = [s for s in explain(commute_text) if "intervals" in s]
     assert "have 95% intervals" in sentence
-    assert found is not None
     # Those of any look are of the same numbers.
     methods = {name: method for name, method in found.methods.items() if name != "any_look"}
     for name, method in methods.items():

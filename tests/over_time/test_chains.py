@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from support import memoised_clients as clients
 
 from ldpbeam import Categories, Numeric, build_mechanism
-from ldpbeam.memoised import Lifetime, NumberChain, SupportChain, steps_of
+from ldpbeam.memoised import Lifetime, steps_of
 from ldpbeam.memoised.chains import instant_ratio, published_hashes, uniform_part
 
 Matrix = NDArray[np.float64]
@@ -28,26 +28,11 @@ def lifetime_of(name: str, budgets: tuple[float, float], size: int = 5, **option
     return Lifetime(build_mechanism(name, domain, budgets[1], **options), budgets[0])
 
 
-def supports(chain: SupportChain | NumberChain) -> SupportChain:
-    assert isinstance(chain, SupportChain)
-    return chain
-
-
-@pytest.mark.parametrize("budgets", BUDGETS)
-@pytest.mark.parametrize("size", [2, 3, 10, 100])
-def test_both_steps_of_grr_are_grr_at_the_epsilon_of_a_window(
-    budgets: tuple[float, float], size: int
-) -> None:
-    steps = response(size, instant_ratio(size, *budgets)) @ response(size, math.exp(budgets[0]))
-    own = lifetime_of("grr", budgets, size).window.channel(size, 0).dense()
-    assert np.abs(steps - own).max() < 1e-14
-
-
 @pytest.mark.parametrize("budgets", BUDGETS)
 @pytest.mark.parametrize("name", ["grr", "oue", "sue", "olh"])
 def test_a_window_supports_categories_as_the_mechanism_does(name: str, budgets: tuple[float, float]) -> None:
     lifetime = lifetime_of(name, budgets)
-    found = supports(lifetime.chain).window
+    found = lifetime.chain.window
     assert found == pytest.approx(lifetime.window.support_probabilities, abs=1e-14)  # type: ignore[attr-defined]
 
 
@@ -83,36 +68,11 @@ def test_ololoha_has_the_number_of_hash_values_with_the_least_variance_of_its_ow
         assert abs(published_hashes(lifetime, epsilon) - best) <= 1
 
 
-@pytest.mark.parametrize("budgets", BUDGETS[:4])
-@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
-def test_a_window_of_a_wave_is_a_wave_of_the_same_width_and_the_ratio_of_a_window(
-    name: str, budgets: tuple[float, float]
-) -> None:
-    many = 512
-    half = (clients.square_half_width if name == "square_wave" else clients.piecewise_half_width)(budgets[0])
-    lifetime = Lifetime(build_mechanism(name, Numeric(0.0, 1.0), budgets[1]), budgets[0], memo_buckets=many)
-    edges = np.linspace(-half, 1.0 + half, many + 1)
-    middles = (np.arange(many) + 0.5) / many
-    inside = np.diff(np.clip(edges[:, None], middles - half, middles + half), axis=0)
-    outside = 1.0 / (2.0 * half * math.exp(budgets[0]) + 1.0)
-    permanent = outside * ((1.0 + 2.0 * half) / many + math.expm1(budgets[0]) * inside)
-    even = uniform_part(half, *budgets)
-    steps = (1.0 - even) * permanent + even / many
-    assert steps.sum(axis=0) == pytest.approx(1.0)
-    widest = inside > (1.0 - 1e-9) * (1.0 + 2.0 * half) / many
-    if widest.any():
-        assert steps[widest].min() / steps[inside == 0.0].max() == pytest.approx(math.exp(budgets[1]))
-    # The channel is of values that are even within a bucket; memo buckets are the middles of its parts.
-    found = lifetime.window.channel(16, many).dense()
-    apart = 0.5 * np.abs(steps.reshape(many, 16, many // 16).mean(axis=2) - found).sum(axis=0)
-    assert apart.max() < 1e-3
-
-
 @pytest.mark.parametrize("windows", [1, 2, 5])
 @pytest.mark.parametrize("name", ["grr", "oue", "sue", "olh"])
 def test_the_variance_over_windows_is_that_of_all_sequences_of_reports(name: str, windows: int) -> None:
     """Every sequence of supports of one person with one value, by enumeration."""
-    chain = supports(lifetime_of(name, (2.0, 1.0)).chain)
+    chain = lifetime_of(name, (2.0, 1.0)).chain
     sequences = np.array(list(itertools.product([0, 1], repeat=windows)))
     counts = sequences.sum(axis=1)
     yes, no = chain.instant
@@ -165,7 +125,7 @@ def test_bits_of_a_vector_for_each_category_lose_more_than_two_bits_of_the_insta
     """Nobody's bit is set in 24 windows: a constant value against 24 different ones, of 40 categories."""
     size, windows = 40, 24
     lifetime = lifetime_of("oue", (2.0, 1.0), size)
-    chain = supports(lifetime.chain)
+    chain = lifetime.chain
     keep, lose = chain.instant
     constant = changing = 0.0
     for bit in range(size):

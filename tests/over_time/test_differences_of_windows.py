@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from support import memoised_clients as clients
 
-from ldpbeam import build_mechanism
-from ldpbeam.domains import Categories
-from ldpbeam.mechanisms import CategoricalMechanism
 from ldpbeam.over_time import joined_windows
 from ldpbeam.over_time.joined_windows import Difference, difference_of_windows
 
@@ -38,19 +35,6 @@ def test_differences_are_those_of_a_loop_over_users(block: int, monkeypatch: pyt
     nobody = np.zeros(0, dtype=np.int64), np.zeros((0, SIZE))
     with pytest.raises(ValueError, match="no reports"):
         difference_of_windows(users, nobody, sides[0], lambda reports: reports)
-
-
-@pytest.mark.parametrize("name", ["grr", "oue", "sue", "olh"])
-def test_supports_of_reports_give_the_unbiased_shares(name: str) -> None:
-    options = {"seeds": "any"} if name == "olh" else {}
-    mechanism = build_mechanism(name, Categories(tuple("abcdefghijk")), 1.0, **options)
-    assert isinstance(mechanism, CategoricalMechanism) and mechanism.support_probabilities
-    own, other = mechanism.support_probabilities
-    reports = mechanism.perturb(np.arange(11).repeat(20), np.random.default_rng(3))
-    supported = mechanism.supported(reports)
-    assert (supported.shape, supported.dtype) == ((220, 11), np.bool_)
-    shares = mechanism.unbiased_frequencies(mechanism.histogram(reports, 0), 220)
-    assert (supported.mean(axis=0) - other) / (own - other) == pytest.approx(shares)
 
 
 def one_run(who: str, values: str, rng: np.random.Generator) -> Difference:

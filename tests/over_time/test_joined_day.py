@@ -137,7 +137,6 @@ def test_the_intervals_of_shares_have_the_variance_by_user() -> None:
     assert answer.intervals.methods["frequencies"].endswith("; with the variance by user")
     mechanism = study.attribute("x").versions[0].mechanism
     joined, (p, q) = day.statistic.joined, mechanism.support_probabilities  # type: ignore[attr-defined]
-    assert isinstance(joined, JoinedSupports)
     shares, errors = (joined.supports / joined.reports - q) / (p - q), np.sqrt(joined.variances)
     expected = within_one(shares, errors / (joined.reports * (p - q)), 0.95)
     assert answer.intervals.of("frequencies") == pytest.approx(expected)
@@ -158,7 +157,6 @@ def test_the_mean_of_a_day_has_the_standard_error_by_user(name: str) -> None:
     error = np.sqrt((by_user**2).sum()) / n
     assert found["m"].standard_error == pytest.approx(error, rel=1e-9)
     intervals = found["a"].intervals
-    assert intervals is not None
     assert np.ptp(intervals.ends["certain"]["mean"].columns) == pytest.approx(2 * 1.96 * error, rel=1e-3)
 
 

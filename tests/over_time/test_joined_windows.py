@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import memoised_clients as clients
 
-from ldpbeam.memoised.chains import randomised_response
 from ldpbeam.over_time.joined_windows import (
     JoinedCells,
     JoinedSupports,
@@ -16,7 +14,6 @@ from ldpbeam.over_time.joined_windows import (
 )
 
 WINDOWS, SIZE, RUNS = 6, 5, 150
-WINDOW = randomised_response(SIZE, 2.0, 1.0).window
 
 
 def a_week(rng: np.random.Generator, people: int = 60) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -70,29 +67,3 @@ def test_no_user_has_more_reports_than_windows_and_none_is_no_statistic() -> Non
         joined_supports(np.array([5, 5]), np.ones((2, SIZE), dtype=bool), 1)
     with pytest.raises(ValueError, match="no reports"):
         joined_cells(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), SIZE).covariance(np.eye(SIZE))
-
-
-@pytest.mark.parametrize(("remember", "change"), [(0.0, 0.0), (0.5, 0.2), (1.0, 0.0), (1.0, 1.0)])
-def test_intervals_hold_the_shares_of_the_population_whatever_the_dependence(
-    remember: float, change: float
-) -> None:
-    """A population drawn anew in each run; users have 1 to 6 reports. 3.5 standard errors of 150 runs."""
-    rng, weights = np.random.default_rng(4), np.array([0.4, 0.3, 0.15, 0.1, 0.05])
-    held, people = [], 600
-    for _ in range(RUNS):
-        values = np.repeat(rng.choice(SIZE, (people, 1), p=weights), WINDOWS, axis=1)
-        for window in range(1, WINDOWS):
-            new = rng.choice(SIZE, people, p=weights)
-            values[:, window] = np.where(rng.random(people) < change, new, values[:, window - 1])
-        lasting = clients.grr(values, SIZE, 2.0, 1.0, rng)
-        fresh = clients.kept_or_another(values, SIZE, WINDOW[0], rng)
-        named = np.where(np.arange(people)[:, None] < remember * people, lasting, fresh)
-        sent = np.arange(WINDOWS) < rng.integers(1, WINDOWS + 1, (people, 1))
-        rows = np.repeat(np.arange(people)[:, None], WINDOWS, axis=1)[sent]
-        found = joined_supports(rows, named[sent][:, None] == np.arange(SIZE), WINDOWS)
-        apart = WINDOW[0] - WINDOW[1]
-        shares = (found.supports / found.reports - WINDOW[1]) / apart
-        errors = np.sqrt(found.variances) / (found.reports * apart)
-        held.append(np.mean(np.abs(shares - weights) <= 1.96 * errors))
-    spread = max(float(np.std(held)), np.sqrt(0.05 * 0.95 / SIZE)) / np.sqrt(RUNS)
-    assert abs(np.mean(held) - 0.95) < 3.5 * spread

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam as ldp
@@ -83,43 +82,6 @@ def test_both_forms_of_a_uuid_have_the_same_turn() -> None:
         cast_column("user_id", pa.array(form)) for form in ([str(i) for i in ids], [i.bytes for i in ids])
     )
     assert (in_turn(PANEL, "drink", text, times) == in_turn(PANEL, "drink", raw, times)).all()
-
-
-def test_a_panel_varies_less_than_an_epsilon_that_is_split(command: Any, tmp_path: Path) -> None:
-    """Everybody with epsilon / 24 has 26.1 times the variance of one hour in 24 with epsilon.
-
-    Bits of `oue` are independent, so each rare category of each hour is a draw of the error: 24 x 199 of each
-    design. The ratio of two variances of so many draws has the relative standard error sqrt(4 / 4,776), 2.9%.
-    """
-    users, categories = 2_400, 200
-    rows = [f"u{user},0,{START + hour * HOUR}" for user in range(users) for hour in range(24)]
-    (tmp_path / "people.csv").write_text("\n".join(["id,drink,time", *rows]) + "\n")
-
-    def variance(name: str, epsilon: float, rest: str) -> float:
-        text = (
-            f"study: tea\nattributes:\n  drink:\n    domain: {{categories: {categories}}}\n"
-            f"    services: {{app: {{mechanism: oue, epsilon: {epsilon}}}}}\n"
-            f"    estimates: {{shares: {{estimator: inversion}}}}\nwindows: {{size: 1h}}\n{rest}"
-        )
-        (tmp_path / "study.yaml").write_text(text)
-        perturbed = command(
-            "perturb", "--study", tmp_path / "study.yaml", "--attribute", "drink",
-            "--input", tmp_path / "people.csv", "--value-column", "drink", "--user-column", "id",
-            "--time-column", "time", "--output", tmp_path / name, "--format", "parquet", "--seed", 1,
-        )  # fmt: skip
-        assert perturbed.code == 0, perturbed.err
-        (path,) = (tmp_path / name).iterdir()
-        reports = pq.read_table(path)
-        assert len(reports) == (users if rest else 24 * users)
-        found = ldp.estimate(ldp.Study.from_yaml(text), reports)
-        assert found.counts["used"] == len(reports)
-        shares = np.array([estimate.frequencies for estimate in found])[:, 1:]
-        assert shares.shape == (24, categories - 1)
-        return float((shares**2).mean())
-
-    split = variance("split", 1.0 / 24.0, "")
-    panel = variance("panel", 1.0, "panel: {windows: 24}\n")
-    assert split / panel == pytest.approx(26.1, rel=0.1)  # 3.4 standard errors
 
 
 def test_a_client_reports_in_its_turn_and_no_other() -> None:

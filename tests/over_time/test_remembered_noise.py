@@ -99,13 +99,6 @@ def flags(of: ServiceVersion, joined: JoinedSupports) -> list[str]:
     return [kind for kind, p_value in found[1].items() if p_value < 1e-4]
 
 
-def test_people_of_even_shares_hide_that_their_clients_remember_nothing() -> None:
-    fleet, rng = FLEETS["oue"], np.random.default_rng(7)
-    values = np.repeat(rng.integers(0, 8, (PEOPLE, 1)), 12, axis=1)
-    of = version(fleet, fleet.service)
-    assert flags(of, fresh_supports(fleet, of, values)) == []
-
-
 def test_few_users_with_several_reports_are_not_tested() -> None:
     of = version(FLEETS["oue"], FLEETS["oue"].service)
     users = np.zeros((8, 3, 3), dtype=np.int64)
@@ -126,7 +119,6 @@ def test_clean_runs_are_flagged_no_more_often_than_stated(remembered: bool) -> N
         seed = int(rng.integers(10**6))
         joined = sent(fleet, of, values, seed) if remembered else fresh_supports(fleet, of, values, seed)
         found = noise_p_values(of, joined)
-        assert found is not None
         alarms += any(flagged(list(found[1].values())))
     # 360 runs at 1%: 3.6 flags, and 11 or more with probability 0.0015.
     assert alarms <= 10

@@ -61,7 +61,6 @@ def test_a_day_of_memoised_hours_says_that_its_users_were_not_brought_together(
     (hour,) = answers(study, replace(day, parts=())).values()
     assert f"the fewest users who can have sent them, {PEOPLE}, each with one value" in answer.warnings[-1]
     assert "24 windows were not brought together" in answer.warnings[-1]
-    assert answer.intervals is not None and hour.intervals is not None
     how = answer.intervals.methods.items()
     assert {text.rpartition("; ")[2] for part, text in how if not text.startswith("none: ")} == {
         "for the fewest users who can have reported in 24 windows"

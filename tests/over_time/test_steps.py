@@ -16,7 +16,7 @@ from support.covering import covering
 from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.mechanisms.numbers.grid import exponential
 from ldpbeam.memoised import Lifetime, Steps, steps_of
-from ldpbeam.memoised.steps import BitSteps, CellSteps, Inputs, SignSteps, WaveSteps
+from ldpbeam.memoised.steps import BitSteps, CellSteps, Inputs, SignSteps
 
 #: Lifetime epsilons, and epsilons of a window.
 PAIRS = [(2.0, 1.0), (4.0, 1.2), (4.0, 2.0), (1.0, 0.5), (1.001, 1.0), (10.0, 3.0), (0.3, 0.1), (20.0, 0.05)]
@@ -61,7 +61,6 @@ def permanent_counts(steps: Steps) -> Counts:
         span = steps.draws - 2 * steps.fewest
         up = np.array([steps.fewest + math.floor(at * span) for at in places_of(steps.places)], dtype=object)
         return np.stack((steps.draws - up, up))
-    assert isinstance(steps, WaveSteps)
     ends = [-(-r * steps.size // steps.answers) for r in range(steps.answers + 1)]
     whole, rest = divmod(steps.draws - steps.width * steps.excess, steps.size)
     places = places_of(steps.inputs)

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ldpbeam.mechanisms import build_mechanism
-from ldpbeam.memoised import Lifetime, SupportChain, steps_of
+from ldpbeam.memoised import Lifetime, steps_of
 from ldpbeam.planning.designs import Design, designs
 from ldpbeam.schemas.study.yaml_file import parse_study
 
@@ -70,18 +69,13 @@ def test_remembered_noise_reveals_less_of_values_and_more_of_changes() -> None:
     oue = build_mechanism("oue", parse_study(STUDY).attribute("drink").domain, 1.0)
     lifetime = Lifetime(oue, 2.0)
     chain = lifetime.chain
-    assert isinstance(chain, SupportChain)
     assert line.about_values == 6.0  # three values of two
     assert line.changes_included == pytest.approx(720 * steps_of(lifetime).loss)
-    # 200 days of 2,000 people who do not have the category, each with one permanent answer for the day.
-    rng = np.random.default_rng(3)
-    days, people = 200, 2_000
-    p, q = chain.window
-    answers = rng.random((days, people)) < chain.permanent[1]
-    reports = rng.binomial(24, np.where(answers, *chain.instant)).sum(axis=1)
-    shares = (reports / (24 * people) - q) / (p - q)
-    # The variance of 200 draws has the relative standard error sqrt(2/200), and the deviation half of that.
-    assert shares.std() * math.sqrt(people) == pytest.approx(line.period * math.sqrt(10_000), rel=3 * 0.05)
+    # Of people who do not have the category: one permanent answer for the day, 24 instant ones from it.
+    (p, q), kept, (with_it, without) = chain.window, chain.permanent[1], chain.instant
+    between = kept * (1 - kept) * (with_it - without) ** 2
+    within = (kept * with_it * (1 - with_it) + (1 - kept) * without * (1 - without)) / 24
+    assert line.period == pytest.approx(math.sqrt((between + within) / 10_000) / (p - q))
 
 
 def test_a_service_that_cannot_remember_has_three_designs() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.domains import KeyValuePairs, KeyValues, Numeric, Vector
-from ldpbeam.mechanisms import NumericMechanism, build_mechanism
+from ldpbeam.domains import KeyValues, Numeric
+from ldpbeam.mechanisms import Piecewise
 from ldpbeam.planning.planned import _enough
 from ldpbeam.trials.populations import KEYS, drawn, names_for
 
@@ -83,23 +83,10 @@ def test_a_simulated_mean_is_as_far_off_as_the_formula_says(plan: Callable[..., 
 
 def test_a_coordinate_has_the_error_of_its_part_of_the_people(plan: Callable[..., Any]) -> None:
     ran = plan("--users", 3_000, "--attribute", "pulse", "--error", 0.1, "--json")
-    domain, people, trials = Vector(("morning", "evening"), Numeric(0.0, 1.0)), 3_000, 100
-    mechanism = build_mechanism("piecewise", domain, 1.0)
-    assert isinstance(mechanism.in_study, NumericMechanism)
-    rng = np.random.default_rng(4)
-    off = []
-    for _ in range(trials):
-        values = rng.random((people, 2))
-        reports = mechanism.perturb(values, rng)
-        for coordinate in range(2):
-            own = reports["coordinate"] == coordinate
-            off.append(
-                float((mechanism.in_study.unbiased(reports["report"][own]) - values[own, coordinate]).mean())
-            )
-    # The standard error of a standard deviation is itself / sqrt(2 n); four of them.
-    slack, simulated = 1.0 + 4.0 / math.sqrt(2 * len(off)), math.sqrt(np.square(off).mean())
+    variance = Piecewise(1.0).variance(np.linspace(0.0, 1.0, 1_001))
     for line in json.loads(ran.out):
-        assert line["least_error"] / slack <= simulated <= line["error"] * slack
+        least, most = (1_500 * line[error] ** 2 for error in ("least_error", "error"))
+        assert variance.min() < least < most < variance.max()
         assert line["users_for_error"] == pytest.approx(3_000 * (line["error"] / 0.1) ** 2, rel=1e-2)
 
 
@@ -141,7 +128,6 @@ def test_people_have_half_as_many_keys_as_the_padding_or_fewer() -> None:
     for name in names_for(domain):
         frequencies = KEYS[name](50)[0]
         pairs = drawn(name, domain, 2_000, np.random.default_rng(1), most_keys=2.0)
-        assert isinstance(pairs, KeyValuePairs)
         # A person's number of keys has a variance of at most its mean.
         assert frequencies.sum() > 3.0
         assert len(pairs.keys) / 2_000 == pytest.approx(2.0, abs=4.0 * math.sqrt(2.0 / 2_000))

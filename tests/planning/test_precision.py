@@ -27,7 +27,6 @@ def asked(*services: tuple[str, float], buckets: int = 64, **options: int) -> At
 def test_the_mean_of_simulated_reports_is_as_far_off_as_foretold(services: list[tuple[str, float]]) -> None:
     attribute, people, trials = asked(*services), 200, 2_000
     found = precision(attribute, "ivw", attribute.services)
-    assert found is not None
     rng = np.random.default_rng(5)
     values = rng.random(people)
     variances, means = [], []
@@ -49,8 +48,6 @@ def test_two_possible_reports_tell_no_more_than_their_mean() -> None:
     attribute = asked(("stochastic_rounding", 0.8), buckets=256)
     of_mean = precision(attribute, "ivw", ["s0"])
     of_likelihood = precision(attribute, "em", ["s0"])
-    assert of_mean is not None
-    assert of_likelihood is not None
     assert of_likelihood.best == pytest.approx(of_mean.best, rel=1e-6)
     assert of_likelihood.worst == pytest.approx(of_mean.worst, rel=1e-6)
 
@@ -60,17 +57,13 @@ def test_the_likelihood_is_never_worse_than_the_unbiased_mean(mechanism: str) ->
     attribute = asked((mechanism, 1.0), ("stochastic_rounding", 0.5), buckets=256)
     of_mean = precision(attribute, "ivw", ["s0", "s1"])
     of_likelihood = precision(attribute, "em", ["s0", "s1"])
-    assert of_mean is not None
-    assert of_likelihood is not None
     # Report buckets lose a little of what a report says.
     assert of_likelihood.best <= of_mean.best * 1.01
     assert of_likelihood.worst <= of_mean.worst * 1.01
 
 
 def likeliest(attribute: Attribute) -> Precision:
-    found = precision(attribute, "em", attribute.services)
-    assert found is not None
-    return found
+    return precision(attribute, "em", attribute.services)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +116,6 @@ def test_where_a_value_lies_in_its_bin_is_no_error_of_the_mean() -> None:
     mechanism = build_mechanism("binned", domain, 1.0, bins=16)
     attribute = Attribute("x", domain, 256, (ServiceVersion("a", "", mechanism),))
     found = precision(attribute, "norm_sub", ["a"])
-    assert found is not None
     assert found.worst < 10.0
 
 
@@ -132,8 +124,6 @@ def test_two_services_halve_the_variance_of_a_share() -> None:
     versions = tuple(ServiceVersion(name, "", build_mechanism("grr", domain, 1.0)) for name in "xy")
     attribute = Attribute("c", domain, 4, versions)
     one, both = (precision(attribute, "em", services) for services in (["x"], ["x", "y"]))
-    assert one is not None
-    assert both is not None
     assert both.worst == pytest.approx(one.worst / math.sqrt(2))
     e = math.exp(1.0)
     assert one.worst == pytest.approx(math.sqrt(e + 2) / (e - 1))
@@ -149,7 +139,6 @@ def test_the_last_version_of_a_service_counts() -> None:
 
 def test_people_for_an_error_have_that_error() -> None:
     found = precision(asked(("piecewise", 1.0)), "ivw", ["s0"])
-    assert found is not None
     people = found.users_for(0.05)
     assert found.error(people)[1] <= 0.05 < found.error(people - 1)[1]
 
