@@ -11,9 +11,9 @@ import zlib
 from random import Random
 from typing import Any
 
-import cramjam
 import fastavro
 from fastavro.schema import fingerprint, to_parsing_canonical_form
+from support.inputs import CODECS
 
 from fuzz.mutations import edge, mutated, zigzag
 from ldpbeam.schemas.encodings import avro
@@ -210,30 +210,14 @@ def _packed(rng: Random, codec: str, data: bytes) -> bytes:
     return mutated(rng, packed, ()) if rng.random() < 0.1 else packed
 
 
-def _deflate(data: bytes) -> bytes:
-    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
-    return packer.compress(data) + packer.flush()
-
-
-def _snappy(data: bytes) -> bytes:
-    return bytes(cramjam.snappy.compress_raw(data)) + zlib.crc32(data).to_bytes(4, "big")
-
-
-COMPRESS = {
-    "null": bytes,
-    "deflate": _deflate,
-    "snappy": _snappy,
-    "bzip2": bz2.compress,
-    "xz": lzma.compress,
-    "zstandard": lambda data: bytes(cramjam.zstd.compress(data)),
-}
+COMPRESS = {**CODECS, "bzip2": bz2.compress, "xz": lzma.compress}
 
 
 @functools.cache
 def _bomb(codec: str, pieces: int) -> bytes:
     """Bytes that a codec unpacks to ``pieces`` pieces of zeros."""
     if codec == "snappy":
-        return _snappy(bytes(PIECE * min(pieces, 4)))
+        return COMPRESS[codec](bytes(PIECE * min(pieces, 4)))
     if codec == "deflate":
         packer = zlib.compressobj(9, zlib.DEFLATED, -15)
         return (packer.compress(bytes(PIECE)) + packer.flush(zlib.Z_FULL_FLUSH)) * pieces + b"\x03\x00"

@@ -35,7 +35,6 @@ class Work:
         first: the number of the first input.
         count: how many at most.
         until: when to stop, by the clock of ``time.monotonic``.
-        given: bytes to decode instead of what is generated.
     """
 
     target: Target
@@ -43,12 +42,9 @@ class Work:
     first: int
     count: int
     until: float = float("inf")
-    given: bytes | None = None
 
     def input(self, number: int) -> bytes:
         """An input's bytes."""
-        if self.given is not None:
-            return self.given
         return self.target.input(self.seed, number)
 
 

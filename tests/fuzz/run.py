@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +22,6 @@ from fuzz.targets import Target
 INPUTS_OF_A_CHILD = 5_000
 #: A target is given up after so many inputs that ended their child.
 MOST_DEATHS = 40
-#: A minimised input is the smallest of so many tries.
-TRIES = 150
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,6 @@ class Failure:
     kind: str
     detail: str
     data: bytes
-
-    @property
-    def shown(self) -> list[str]:
-        """The innermost lines of what is known: a stack has them first, a traceback last."""
-        lines = self.detail.splitlines()
-        return lines[-6:] if lines[:1] == ["Traceback (most recent call last):"] else lines[:8]
 
     def save(self, folder: Path) -> Path:
         """Keep the input in a file; gives its path."""
@@ -80,13 +72,6 @@ def fuzz(target: Target, seed: int, *, count: int | None = None, seconds: float 
         ended = _child(own, found)
         done, taken, deaths = ended.next, taken + ended.taken, deaths + ended.died
     return Fuzzed(target.name, done, taken, tuple(found.values()))
-
-
-def verdict(target: Target, data: bytes) -> Failure | None:
-    """What one input does in a process of its own."""
-    found: dict[str, Failure] = {}
-    _child(Work(target, 0, 0, 1, given=data), found)
-    return next(iter(found.values()), None)
 
 
 class _Ended(NamedTuple):
@@ -154,25 +139,6 @@ def _kind(status: int, stack: str) -> str:
         if status < 0
         else f"ended with code {status}{where}"
     )
-
-
-def minimised(target: Target, failure: Failure) -> Failure:
-    """The same failure with fewer bytes, if a few tries find any; one that takes its time stays as it is."""
-    if "CPU" in failure.kind or "waits" in failure.kind or "MB" in failure.kind:
-        return failure
-    best, tries, size = failure.data, 0, len(failure.data) // 2
-    while size and tries < TRIES:
-        at = 0
-        while at < len(best) and tries < TRIES:
-            tries += 1
-            shorter = best[:at] + best[at + size :]
-            again = verdict(target, shorter)
-            if again is not None and again.kind == failure.kind:
-                best = shorter
-            else:
-                at += size
-        size //= 2
-    return replace(failure, data=best)
 
 
 def in_parallel(tasks: list[Callable[[], None]], processes: int) -> bool:

@@ -101,7 +101,6 @@ def in_windows(study: Study, script: Iterable[Step]) -> dict[tuple[str, Any], li
     Each window by itself, from all its reports at once; in the tests of panes it also equals a batch run.
     """
     windows = study.windows
-    assert windows is not None
     period, joined = windows.period, set()
     came: dict[tuple[str, tuple[int, int]], list[pa.RecordBatch]] = defaultdict(list)
     for watermark, batches in script:

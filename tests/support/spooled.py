@@ -123,7 +123,6 @@ class Stream:
     def begin(self) -> Run:
         """A process that goes on with what the last one has committed."""
         study, spool = self.study, str(self.folder / "spool")
-        assert study.windows is not None
         manifest = read_manifest(spool, study.fingerprint) or Manifest(study.fingerprint)
         spending = Spending(0, 0, 0, Cells(study.windows.period), 1)
         date = max(int(np.max(batch.column("event_time").to_numpy())) for batch in self.batches) + 1
