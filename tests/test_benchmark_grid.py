@@ -10,7 +10,7 @@ from benchmarks.grid import released
 from benchmarks.grid.__main__ import left, read
 from benchmarks.grid.cells import Cell, Result, cells, losses, methods, results
 from benchmarks.grid.compare import compared
-from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, RELEASED_BUCKETS, Ours, asked
+from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, Ours, asked
 from benchmarks.grid.populations import CATEGORIES, NUMBERS, is_here
 from benchmarks.grid.tables import tables
 from ldpbeam import Answers, tally
@@ -144,24 +144,6 @@ def test_pm_ems_is_finer_from_100_000_reports_on():
     assert released.pm_ems(attribute, statistic) == pytest.approx(fine[0], rel=1e-6)
 
 
-def test_released_ule_is_that_of_a_loop_over_users():
-    people, buckets, epsilon = 300, 32, 1.0
-    rng = np.random.default_rng(5)
-    attribute = asked("ULE", epsilon, 0, buckets)
-    values = rng.beta(2.0, 4.0, people)
-    reports = [version.mechanism.perturb(values, rng) for version in attribute.versions]
-    answers = [Answers(place, np.arange(people), payloads) for place, payloads in enumerate(reports)]
-    statistic = tally(attribute, people, answers)
-    rows = np.ones((people, buckets))
-    for place, (version, payloads) in enumerate(zip(attribute.versions, reports, strict=True)):
-        resolution = attribute.joint_resolution(place)
-        matrix = version.mechanism.channel(buckets, resolution).dense()
-        rows *= matrix[version.mechanism.bucketise(payloads, resolution)]
-    expected, steps = dense_em(rows, np.ones(people), (1, 2), 1e-3)
-    assert steps > 3
-    assert released.ule(attribute, statistic) == pytest.approx(expected, rel=1e-6)
-
-
 def grr(categories, epsilon, people):
     rng = np.random.default_rng(2)
     attribute = asked("GRR", epsilon, categories)
@@ -185,58 +167,6 @@ def test_released_grr_em_is_1_400_dense_steps():
         likelihood = now
     assert steps > 10
     assert released.grr_em(attribute, statistic) == pytest.approx(weights, rel=1e-6, abs=1e-12)
-
-
-@pytest.mark.parametrize(("epsilon", "people"), [(1.0, 4_100), (2.5, 3_000), (1.0, 400_000)])
-def test_released_grr_mr_is_that_of_merged_reports(epsilon, people):
-    """In the program's own way: the reports of merged labels are one report, with a row of the matrix."""
-    categories, growth = 40, np.exp(epsilon)
-    attribute, statistic = grr(categories, epsilon, people)
-    counts = statistic.histograms[0]
-    p, q = growth / (growth + categories - 1), 1 / (growth + categories - 1)
-    kept = set(np.random.default_rng(0).permutation(categories)[:10].tolist())
-    tau = (1 if epsilon < np.log(5) else 2) * np.sqrt((categories - 2 + growth) / people) / (growth - 1)
-    components = [[k] for k in range(categories)]
-    weights, likelihood = [1 / categories] * categories, -np.inf
-    for stage in (1, 2, 3):
-        size = len(components)
-        matrix = np.empty((size, size))
-        for i, reported in enumerate(components):
-            for j, held in enumerate(components):
-                # Of a component's categories, each has the same share.
-                matrix[i, j] = np.mean([sum(p if r == h else q for r in reported) for h in held])
-        merged_counts = np.array([sum(counts[r] for r in reported) for reported in components])
-        current = np.array(weights)
-        # A merged row is likelier by the number of its labels, which moves all likelihoods of a stage alike.
-        shift = sum(c * np.log(len(own)) for c, own in zip(merged_counts, components, strict=True))
-        for _ in range(1_000 + 10 * categories if stage < 3 else 1_000):
-            current = current * (matrix.T @ (merged_counts / (matrix @ current)))
-            current = current / current.sum()
-            now = merged_counts @ np.log(matrix @ current) - shift
-            if 0 < now - likelihood < 1e-3 * growth:
-                break
-            likelihood = now
-        weights = current.tolist()
-        singles = [i for i, own in enumerate(components) if len(own) == 1 and i < categories]
-        below = sorted((weights[i], i) for i in singles if weights[i] < tau)[: categories // 4]
-        chosen = [i for _, i in below if components[i][0] not in kept]
-        if stage == 3 or not chosen:
-            break
-        pooled = [components[i][0] for i in chosen]
-        components = [own for i, own in enumerate(components) if i not in chosen] + [pooled]
-        weights = [w for i, w in enumerate(weights) if i not in chosen] + [1 / categories]
-    expected = np.zeros(categories)
-    for own, weight in zip(components, weights, strict=True):
-        expected[own] = weight / len(own)
-    assert len(components) < categories
-    assert released.grr_mr(attribute, statistic) == pytest.approx(expected, rel=1e-6, abs=1e-12)
-
-
-def test_the_last_bucket_is_not_smoothed():
-    assert released.smoothed(np.array([0.0, 0.0, 0.0, 1.0]), 1.0, 2.0) == pytest.approx([0, 0, 0.2, 0.8])
-    assert released.smoothed(np.array([0.5, 0.0, 0.0, 0.5]), 1.0, 4.0) == pytest.approx(
-        np.array([0.4, 1 / 12, 1 / 12, 0.5]) / (0.4 + 1 / 6 + 0.5)
-    )
 
 
 def result(cell, seed, method, loss):
@@ -274,15 +204,3 @@ def test_one_seed_of_a_cell_has_results_of_every_method_and_is_resumed(tmp_path)
     assert all(chosen == (AUTO,) for _, _, chosen in left([cell], 1, None, read(path)))
     found_tables = tables(compared(found, {cell: tuple(method.name for method in fixed)}), [])
     assert any("norm_sub" in table.text() for table in found_tables)
-
-
-def test_costly_mechanisms_have_two_populations_of_a_million_in_each_half():
-    for half in ("tuning", "reporting"):
-        for mechanism in ("OLH", "ULE"):
-            assert len({cell.population for cell in cells([half], [mechanism], [1_000_000])}) == 2
-
-
-def test_what_resolution_the_released_ule_has_costs_little_of_the_information():
-    for epsilon in (0.3, 1.0, 3.0):
-        kept = asked("ULE", epsilon, 0, RELEASED_BUCKETS).least_information
-        assert min(kept.values()) > 0.986

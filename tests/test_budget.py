@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[1]
 def budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The script, with a budget of its own."""
     spec = importlib.util.spec_from_file_location("budget", ROOT / ".ci" / "budget.py")
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "BUDGET", tmp_path / "budget.csv")

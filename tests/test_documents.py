@@ -35,7 +35,6 @@ FORMULAS = (ROOT / "docs" / "formulas.md").read_text(encoding="utf-8")
 #: What ``ldpbeam vectors`` prints.
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "schemas" / "test_vectors.json").read_text())
 HASHES = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| (\d) \|$", REPORTS, flags=re.MULTILINE)
-DIAMONDS = ROOT.parent / "shared" / "data" / "diamonds.csv"
 
 
 def numbered(size: int) -> tuple[str, ...]:
@@ -112,17 +111,6 @@ def test_a_client_whose_epsilon_is_off_by_a_hundredth_fails_some_vector(name: st
             sent_by_client(own[0], budget)
         return
     assert any(sent_by_client(vector, budget)[1] != vector["report"] for vector in own)
-
-
-def test_the_documents_numbers_lie_on_the_grid() -> None:
-    for vector in VECTORS:
-        name = vector["mechanism"]
-        if name not in ("square_wave", "general_wave", "piecewise") or "numeric" not in vector["domain"]:
-            continue
-        unit = 1 / math.tanh(vector["epsilon"] / 4) + 1 if name == "piecewise" else 1.0
-        # Twelve digits of a report up to ten tell halves of a step of 2^-30 apart.
-        halves = 2 * vector["report"] / unit * 2**30
-        assert abs(halves - round(halves)) < 0.02, vector
 
 
 def test_the_documents_hashes_are_xxh32() -> None:

@@ -166,27 +166,3 @@ def test_a_record_of_eight_features_gives_shares_within_three_standard_errors(
     own, other = 0.92, 0.0288
     noise = pairs[:, 1] * own * (1 - own) + (1 - pairs[:, 1]) * other * (1 - other)
     assert (np.abs(pairs[:, 0] - pairs[:, 1]) < 3 * np.sqrt(noise / 8_000) / (own - other) + 1e-4).all()
-
-
-def test_a_curve_of_noisy_labels_rises_and_is_nearer_than_published_weights(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "examples" / "confidence"))
-    monkeypatch.delitem(sys.modules, "client", raising=False)
-    curves = runpy.run_path(str(ROOT / "examples" / "confidence" / "curves.py"))
-    people, records = (getattr(sys.modules["client"], name) for name in ("people", "records"))
-    monkeypatch.delitem(sys.modules, "client")
-    areas = []
-    for seed in range(8):
-        rng = np.random.default_rng([5, seed])
-        high, timings = people(2_000, 0.1, rng)
-        said = records(high, rng)
-        ends, part = curves["cut"](timings, 100)
-        curve = curves["rising"](curves["of_parts"](said, part)[0])
-        assert (np.diff(curve) >= 0.0).all()
-        assert curve[0] >= 0.0
-        assert curve[-1] == 1.0
-        at = np.interp(np.sort(timings), np.append(0.0, ends), np.append(0.0, curve))
-        both = (at, curves["published"](timings, said))
-        areas.append([curves["distance"](one, timings, high) for one in both])
-    assert np.mean(areas, axis=0)[0] < 0.9 * np.mean(areas, axis=0)[1]

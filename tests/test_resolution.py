@@ -25,7 +25,6 @@ from ldpbeam.resolution import (
     enough_buckets,
     least_kept,
     mutual_information,
-    populations,
 )
 
 EPSILONS = [0.1, 0.3, 1.0, 3.0]
@@ -62,12 +61,6 @@ def test_signs_and_categories_have_buckets_of_their_own() -> None:
         assert enough_buckets(mechanism, 256) == RESOLUTIONS[0]
 
 
-def test_few_value_buckets_need_fewer_report_buckets() -> None:
-    chosen = [enough_buckets(SquareWave(0.3), values) for values in (8, 32, 256)]
-    assert chosen == sorted(chosen)
-    assert chosen[0] < chosen[-1]
-
-
 def hump(centre: float, width: float, buckets: int = 256) -> NDArray[np.float64]:
     edges = special.ndtr((np.linspace(0, 1, buckets + 1) - centre) / width)
     return np.diff(edges) / (edges[-1] - edges[0])
@@ -92,10 +85,3 @@ def test_other_populations_keep_enough_as_well(population: str, epsilon: float) 
             for n in (enough_buckets(mechanism, 256), 4096)
         )
         assert coarse >= ENOUGH * fine, mechanism
-
-
-def test_populations_are_distributions() -> None:
-    for weights in populations(8):
-        assert weights.shape == (8,)
-        assert weights.sum() == pytest.approx(1.0)
-        assert weights.min() >= 0.0

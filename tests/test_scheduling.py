@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import types
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -170,42 +169,6 @@ def test_systemds_service_does_what_crons_line_does(place: Place) -> None:
     assert (shell, option) == ("/bin/sh", "-c")
     crons = hourly.replace(" && ldpbeam", "; exec ldpbeam").removesuffix(" > /dev/null")
     assert shlex.split(f"cd {settings['WorkingDirectory']} && {line}") == shlex.split(crons)
-
-
-def test_airflows_command_is_the_pages_first_with_its_times_filled_in(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    tasks: dict[str, dict[str, Any]] = {}
-
-    class Anything:
-        def __init__(self, *_: Any, **options: Any) -> None:
-            tasks[options.get("task_id", "")] = options
-
-        def __enter__(self) -> Anything:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def __rshift__(self, other: Anything) -> Anything:
-            return other
-
-    for name, attribute in (
-        ("airflow", "DAG"),
-        ("airflow.providers.standard.operators.bash", "BashOperator"),
-        ("airflow.providers.standard.sensors.time_delta", "TimeDeltaSensor"),
-        ("airflow.timetables.interval", "CronDataIntervalTimetable"),
-    ):
-        module = types.ModuleType(name)
-        setattr(module, attribute, Anything)
-        monkeypatch.setitem(sys.modules, name, module)
-    (text,) = blocks("python")
-    exec(compile(text, "commute.py", "exec"), {})
-    command = tasks["estimate"]["bash_command"].removeprefix(f"{PROGRAMS}/")
-    for name, moment in (("start", "2026-11-20T10:00:00Z"), ("end", "2026-11-20T11:00:00Z")):
-        assert command.count(f"{{{{ data_interval_{name} | ts }}}}") == 1
-        command = command.replace(f"{{{{ data_interval_{name} | ts }}}}", moment)
-    assert shlex.split(command) == first_command()
-    assert tasks["estimate"]["cwd"] == FOLDER
 
 
 @pytest.mark.slow

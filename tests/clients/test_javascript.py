@@ -281,7 +281,6 @@ def examples() -> list[str]:
 
 def test_types_take_what_the_client_takes_and_refuse_mistakes(node: str, installed: Path) -> None:
     npm = shutil.which("npm")
-    assert npm is not None
     wanted = ("install", "--no-save", "--no-audit", "--no-fund", "--fetch-retries=0", "typescript@5")
     got = subprocess.run([npm, *wanted], cwd=installed, capture_output=True, text=True)
     if got.returncode:

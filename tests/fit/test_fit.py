@@ -10,7 +10,6 @@ import pytest
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
 from ldpbeam.fit import fit_tests, flagged, not_tested
-from ldpbeam.fit.histograms import _noise, _noise_p_value
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
     CategoricalMechanism,
@@ -217,39 +216,6 @@ def test_the_keys_that_people_are_asked_for_must_be_drawn_evenly() -> None:
     few[: USERS // 100] = 3 * 3 + 1
     assert p_values(attribute, reports)["s0",] > 0.01
     assert p_values(attribute, few)["s0",] < NEVER
-
-
-@pytest.mark.parametrize(
-    ("sent", "read"),
-    [
-        (LocalHashing(1.2, size=50), LocalHashing(1.0, size=50)),
-        (HadamardRandomisedResponse(0.7, size=50), HadamardRandomisedResponse(1.0, size=50)),
-        (BlockHadamardResponse(0.6, size=20), BlockHadamardResponse(1.0, size=20)),
-    ],
-    ids=["olh", "hadamard", "block_hadamard"],
-)
-def test_noise_of_another_epsilon_changes_the_sum_of_unbiased_shares(
-    sent: CategoricalMechanism, read: CategoricalMechanism
-) -> None:
-    values = np.floor(sent.size * people(USERS, 12)).astype(np.int64)
-    noise = _noise(of_categories(read), 0)
-    found = {}
-    for mechanism in (sent, read):
-        reports = mechanism.perturb(values, np.random.default_rng(12))
-        found[mechanism] = _noise_p_value(noise, read.histogram(reports, 0).astype(np.float64))
-    assert found[read] > 0.01
-    assert found[sent] < 1e-3
-
-
-def test_reports_that_an_even_population_sends_at_random_have_no_test_of_their_noise() -> None:
-    assert _noise(of_categories(RandomisedResponse(1.0, size=10)), 0).variance < 1e-12
-    # The first row of HRR's matrix has one sign for all categories, and tells how many signs are kept.
-    assert _noise(of_categories(HadamardRandomisedResponse(1.0, size=16)), 0).variance > 1e-3
-
-
-def of_categories(mechanism: CategoricalMechanism) -> Attribute:
-    names = tuple(map(str, range(mechanism.size)))
-    return Attribute("x", Categories(names), 2, (ServiceVersion("s", "", mechanism),))
 
 
 def test_few_reports_and_none_are_not_tested() -> None:

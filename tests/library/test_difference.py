@@ -177,50 +177,6 @@ def test_groups_are_compared_by_themselves() -> None:
     }
 
 
-def test_longer_windows_have_all_reports_of_a_user() -> None:
-    text = """
-study: s
-attributes:
-  drink:
-    domain: {categories: [tea, coffee, water]}
-    services: {app: {mechanism: grr, epsilon: 2}}
-    estimates: {shares: {estimator: em}}
-windows: {size: 1h, joined: 2h}
-"""
-    study, rng = ldp.Study.from_yaml(text), np.random.default_rng(7)
-    client = ldp.Client(study, "drink", "app", rng=rng)
-    named: dict[tuple[str, int], dict[int, int]] = {}
-    tables = []
-    for hour in range(4):
-        users = [f"u{place}" for place in range(100) if rng.random() < 0.6]
-        table = client.reports(
-            rng.choice(["tea", "coffee"], len(users)), users, event_times=START + hour * HOUR
-        )
-        late = client.reports(["tea"] * 30, users[:30], event_times=START + hour * HOUR + 60_000)
-        tables += [late, table]
-        for user, payload in zip(users, table.column("payload").to_pylist(), strict=True):
-            named.setdefault((user, hour // 2), {})[hour] = int(payload)
-    found = ldp.difference(study, tables, windows=(TEN, "2026-11-20T12:00:00Z"), joined=True)
-    p, q = np.exp(2) / (np.exp(2) + 2), 1 / (np.exp(2) + 2)
-    for category, own in enumerate(found):
-        said = {key: [payload == category for payload in by_hour.values()] for key, by_hour in named.items()}
-        n = [sum(len(each) for (_, day), each in said.items() if day == which) for which in (0, 1)]
-        rates = [
-            sum(sum(each) for (_, day), each in said.items() if day == which) / n[which] for which in (0, 1)
-        ]
-        moved: dict[str, float] = {}
-        for (user, day), each in said.items():
-            added = (sum(each) - len(each) * rates[day]) / n[day]
-            moved[user] = moved.get(user, 0.0) + (added if day else -added)
-        assert own.second - own.first == pytest.approx((rates[1] - rates[0]) / (p - q))
-        # Nobody has water, so its reports may seem to vary less than the noise does.
-        least = q * (1 - q) * (1 / n[0] + 1 / n[1])
-        squares = max(sum(one**2 for one in moved.values()), least)
-        assert own.error == pytest.approx(np.sqrt(squares) / (p - q))
-    with pytest.raises(ValueError, match="the study joins no windows"):
-        ldp.difference(SAME, [], windows=(TEN, ELEVEN), joined=True)
-
-
 @pytest.mark.parametrize(
     ("windows", "said"),
     [

@@ -140,28 +140,6 @@ def test_a_plot_has_areas_for_numbers_bars_for_categories_and_dots_for_keys(foun
     assert sum(row["share"] for row in rows if row["low"] < 180) == pytest.approx(2)
 
 
-def test_intervals_are_marks_of_the_plot() -> None:
-    pytest.importorskip("altair")
-    study = ldp.Study.from_yaml(TEXT.replace("windows: {size: 1h}\nintervals: false", ""))
-    client = ldp.Client(study, "drink", "maps", rng=np.random.default_rng(6))
-    found = ldp.estimate(study, client.reports(["tea"] * 300 + ["water"] * 100, np.arange(400)))
-    (drawn,) = found.plot().to_dict()["datasets"].values()
-    assert all(row["low"] < row["value"] < row["high"] for row in drawn if "part" in row)
-    assert marks(found.plot()) == ["bar", "rule", "tick"]
-
-
-def test_a_plot_shows_times_by_the_zone_of_the_windows() -> None:
-    pytest.importorskip("altair")
-    zone = "windows: {size: 1d, zone: America/New_York}"
-    study = ldp.Study.from_yaml(TEXT.replace("windows: {size: 1h}", zone))
-    client = ldp.Client(study, "drink", "maps", rng=np.random.default_rng(7))
-    days = [TEN] * 50 + [TEN + 86_400_000] * 50
-    sent = client.reports(["tea", "<b>coffee</b>"] * 50, np.arange(100), event_times=days)
-    shown = str(ldp.estimate(study, sent).plot().to_dict())
-    # Midnight in New York is 05:00 UTC.
-    assert "00:00:00Z" in shown and "05:00:00Z" not in shown
-
-
 class Tags(HTMLParser):
     """The tags that a browser finds in a page."""
 

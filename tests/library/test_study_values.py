@@ -43,7 +43,6 @@ def test_values_may_be_of_python_and_numpy() -> None:
         windows={"size": timedelta(hours=1), "period": "20m"},
     )
     assert study.name == "given"
-    assert study.windows is not None
     assert (study.windows.size, study.windows.period) == (3_600_000, 1_200_000)
     assert study.attributes["x"].services["a"].versions["two"].span.start == since.timestamp() * 1000
     assert [v.mechanism.epsilon for v in study.attribute("x").versions] == [2.0, 1.0]
