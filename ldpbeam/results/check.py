@@ -236,7 +236,8 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
         raise UserError(f"{text!r}: {' and '.join(having)} have it: write '{having[0]}: {text}'")
     if not having:
         every = dict.fromkeys(name for attribute in wanted for name in names[attribute])
-        hint = meant_or_known(number, every, _MOST_LISTED)
+        as_said = ["median" if name == _WORDS["median"] else name for name in every]
+        hint = meant_or_known(number, as_said, _MOST_LISTED)
         raise UserError(f"{text!r}: no estimate has {number!r}; {hint}")
     if match["percent"] and not number.startswith("share"):
         raise UserError(

@@ -79,14 +79,14 @@ def _sentences(results: Results) -> list[str]:
     if entries:
         most = max((spent.epsilon for entry in entries for spent in entry.spent), default=0.0)
         sentences.append(
-            f"users spent epsilon {most:g} at most on an attribute, in a window and group (ledger.json)"
+            f"nobody spent more than epsilon {most:g} on an attribute in one window and group (ledger.json)"
         )
     over = sum(entry.users_over_cap for entry in entries)
     if over:
         sentences.append(f"{over:,} users spent more than the study's epsilon_cap")
     for period in results.periods:
         sentences.append(
-            f"users spent epsilon {period.about_values[-1].at_most:g} at most about values, and "
+            f"nobody spent more than epsilon {period.about_values[-1].at_most:g} about values, or "
             f"{period.changes_included[-1].at_most:g} with changes included, from {period.period_start} to "
             f"{period.period_end} ({LEDGER_PERIODS})"
         )

@@ -159,14 +159,15 @@ def test_the_latest_window_is_the_last_that_has_closed() -> None:
     [
         ("mean", "is not a condition: write NUMBER > VALUE"),
         ("mean == 4", "is not a condition"),
-        ("p25 > 4", "no estimate has 'p25'; there are: mean, quantile 0.5"),
+        ("p25 > 4", "no estimate has 'p25'; there are: mean, median"),
         ("percentile 0.5 > 4", "no estimate has 'percentile 0.5'"),
         ("q0.5% > 4", "no estimate has 'q0.5%'"),
         ("mean > much", "is not a condition"),
         ("mean > 5%", "a number with % is for shares, and 'mean' has the unit of price"),
         ("mean > 1e999", "is not a condition"),
         ("maen > 4", "did you mean 'mean'?"),
-        ("tax > 4", "there are: mean, quantile 0.5, share from 0 to 2, share of cash, share of card > 5"),
+        ("medain > 4", "did you mean 'median'?"),
+        ("tax > 4", "there are: mean, median, share from 0 to 2, share of cash, share of card > 5"),
         ("paid: mean > 4", "there are: share of cash, share of card > 5"),
     ],
 )

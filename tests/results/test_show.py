@@ -62,7 +62,7 @@ def test_people_see_the_table_the_accounting_and_what_to_look_at(
         "certain mean: an interval that holds the truth in 95% of all samples, whatever people's values are",
         "1,201 reports in = 1,200 used + 0 duplicates + 0 late + 0 out of range + 1 dead letters",
         "no user id",
-        "users spent epsilon 4 at most",
+        "nobody spent more than epsilon 4",
         "tests of fit passed (fit.json)",
     ):
         assert text in ran.out
