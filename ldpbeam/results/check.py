@@ -101,6 +101,7 @@ _CONDITION = re.compile(
 )
 #: Other words for numbers, and how people write quantiles: p95, percentile 95, q0.95.
 _WORDS = {"average": "mean", "avg": "mean", "median": "quantile 0.5"}
+_SAID = {"quantile 0.5": "median"}
 _QUANTILE = re.compile(r"(?P<of>p|q|percentile|quantile)\s*(?P<level>\d*\.?\d+)\s*(?P<percent>%?)")
 #: A message lists at most this many numbers of an attribute.
 _MOST_LISTED = 12
@@ -236,8 +237,7 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
         raise UserError(f"{text!r}: {' and '.join(having)} have it: write '{having[0]}: {text}'")
     if not having:
         every = dict.fromkeys(name for attribute in wanted for name in names[attribute])
-        as_said = ["median" if name == _WORDS["median"] else name for name in every]
-        hint = meant_or_known(number, as_said, _MOST_LISTED)
+        hint = meant_or_known(number, [_SAID.get(name, name) for name in every], _MOST_LISTED)
         raise UserError(f"{text!r}: no estimate has {number!r}; {hint}")
     if match["percent"] and not number.startswith("share"):
         raise UserError(

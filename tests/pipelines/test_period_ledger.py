@@ -328,8 +328,10 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     assert "users spent more than epsilon 3.5 in the period from 2026-11-" in shown.out
     for entry in by_itself:
         values, changes = (entry[line][-1]["at_most"] for line in ("about_values", "changes_included"))
-        lines_of_show = f"nobody spent more than epsilon {values:g} about values, or {changes:g} with changes included, from"
-        assert f"users spent {lines_of_show} {entry['period_start']}" in shown.out
+        spent = (
+            f"nobody spent more than epsilon {values:g} about values, or {changes:g} with changes included"
+        )
+        assert f"{spent}, from {entry['period_start']}" in shown.out
     assert any(entry["about_values"] != entry["changes_included"] for entry in by_itself)
     for folder in (whole.path, ran.path):
         ours = folder / "ledger"
