@@ -12,8 +12,9 @@ from ldpbeam.answers.fitting import print_fitting, table_of
 from ldpbeam.answers.partial import with_partial
 from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.domains import digits_of
+from ldpbeam.estimators.estimate import PairAnswer
 from ldpbeam.printing import note
-from ldpbeam.schemas.outputs.records import EstimateRecord, PairRecord
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import format_duration
 from ldpbeam.transforms.reports.counts import FATES, IN_OPEN_WINDOWS, ROWS_OF_COUNTS
 from ldpbeam.words import counted
@@ -152,7 +153,7 @@ def _row(record: EstimateRecord) -> dict[str, str]:
     return row
 
 
-def dependence_of(pair: PairRecord) -> str:
+def dependence_of(pair: PairAnswer) -> str:
     """How two attributes depend on each other, in words."""
     sure = f"p = {pair.p_value:.2g}" if pair.p_value >= 1e-4 else "p < 0.0001"
     name = "correlation" if pair.correlation else "mutual information"

@@ -11,7 +11,7 @@ import numpy as np
 from ldpbeam.answers.tables import dependence_of
 from ldpbeam.charts.figures import Figure, of
 from ldpbeam.charts.subject import Subject
-from ldpbeam.schemas.outputs.records import AxisRecord, PairRecord
+from ldpbeam.estimators.estimate import Axis, PairAnswer
 
 #: The height of a panel in pixels.
 HEIGHT = 300
@@ -47,7 +47,7 @@ def tables(subject: Subject) -> Figure | None:
     )
 
 
-def _placed(name: str, near: Any, far: Any, axis: AxisRecord) -> dict[str, Any]:
+def _placed(name: str, near: Any, far: Any, axis: Axis) -> dict[str, Any]:
     if axis.categories is not None:
         return {name: near(f"{name}:N", title=axis.attribute, sort=list(axis.categories))}
     assert axis.edges is not None
@@ -55,7 +55,7 @@ def _placed(name: str, near: Any, far: Any, axis: AxisRecord) -> dict[str, Any]:
     return {name: near(f"{name}:Q", title=axis.attribute, scale=scale), f"{name}2": far(f"{name}_end:Q")}
 
 
-def _cells(pair: PairRecord) -> Iterator[dict[str, Any]]:
+def _cells(pair: PairAnswer) -> Iterator[dict[str, Any]]:
     first, second = pair.axes
     table = np.reshape(pair.table, (len(first), len(second)))
     ratios = table / np.outer(table.sum(axis=1), table.sum(axis=0))
@@ -65,7 +65,7 @@ def _cells(pair: PairRecord) -> Iterator[dict[str, Any]]:
         yield places | {"ratio": round(float(ratio), 4), "weight": round(float(weights[row, column]), 3)}
 
 
-def _place(name: str, axis: AxisRecord, group: int) -> dict[str, Any]:
+def _place(name: str, axis: Axis, group: int) -> dict[str, Any]:
     if axis.edges is None:
         return {name: axis[group]}
     return {name: axis.edges[group], f"{name}_end": axis.edges[group + 1]}

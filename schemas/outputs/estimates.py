@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from typing import IO, Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.certainty import IF_SMOOTH, LARGEST, Ends, Intervals
 from ldpbeam.domains import OTHERS, Candidates, Categories, Domain, Floats, KeyValues, Numeric
 from ldpbeam.estimators import Estimate
-from ldpbeam.schemas.outputs.checked import fields_of, record_of
-from ldpbeam.schemas.outputs.records import EstimateRecord, Frequent, PairRecord, RangeShare
+from ldpbeam.schemas.outputs.checked import fields_of
+from ldpbeam.schemas.outputs.records import EstimateRecord, Frequent, RangeShare
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import MOST_GROUPS, Study, Summary
 from ldpbeam.times import window_fields
@@ -31,7 +31,7 @@ _NAMES = [field.name for field in fields(EstimateRecord)]
 OF_SNAPSHOTS = ("attribute", "group", "other_groups", "pane_index", "pane_timing", "complete", "joined")
 #: The same, from the estimator's result: all that both have, but what the domain gives other names or units.
 _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - {
-    *("distribution", "frequencies", "key_means", "intervals", "warnings", "pair"),
+    *("distribution", "frequencies", "key_means", "intervals", "warnings"),
 }
 #: Ends that hold for the largest shares are written of so many, or of all in ``top``.
 FIRST = 12
@@ -61,20 +61,10 @@ def estimate_record(study: Study, snapshot: Snapshot, name: str, answer: Estimat
         intervals=answer.intervals and _first_ones(answer.intervals, max(FIRST, summary.top or 0)),
         warnings=_warnings(answer, snapshot.other_groups),
         notes=tuple(_notes(attribute, answer)),
-        pair=None if answer.pair is None else record_of(PairRecord, _plain(answer.pair)),
         **{field: getattr(snapshot, field) for field in OF_SNAPSHOTS},
         **{field: getattr(answer, field) for field in _OF_ANSWERS},
         **_shares(attribute.domain, answer, summary),
     )
-
-
-def _plain(part: Any) -> Any:
-    """The parts of an answer as a record takes them: arrays are lists of their numbers."""
-    if isinstance(part, np.ndarray):
-        return part.ravel().tolist()
-    if isinstance(part, tuple):
-        return tuple(map(_plain, part))
-    return {name: _plain(inner) for name, inner in vars(part).items()} if is_dataclass(part) else part
 
 
 def _warnings(answer: Estimate, other_groups: int) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from pydantic.dataclasses import dataclass
 
 from ldpbeam.certainty import Intervals
 from ldpbeam.domains import on_steps
+from ldpbeam.estimators.estimate import PairAnswer
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import FAR, Bounds
 
@@ -89,58 +90,6 @@ def _plain(intervals: Intervals | None) -> dict[str, Any] | None:
     blurred = {mechanism: vars(own) for mechanism, own in intervals.blurred.items()}
     fields = {**vars(intervals), "ends": ends, "at": list(intervals.at), "blurred": blurred or None}
     return {name: value for name, value in fields.items() if value not in (None, [])}
-
-
-@dataclass(frozen=True, config=_CHECKED)
-class AxisRecord:
-    """Groups of the values of an attribute of a pair: edges of numbers, or names of categories."""
-
-    attribute: str
-    edges: Numbers | None = None
-    categories: Names | None = None
-
-    def __len__(self) -> int:
-        """How many groups there are."""
-        return len(self.categories or ()) or len(self.edges or ()) - 1
-
-    def __getitem__(self, group: int) -> str:
-        """The name of a group."""
-        if self.categories is not None:
-            return self.categories[group]
-        assert self.edges is not None
-        return f"{self.edges[group]:.6g} to {self.edges[group + 1]:.6g}"
-
-
-@dataclass(frozen=True, config=_CHECKED)
-class MeasuredRecord:
-    """Numbers of a pair, and the ends of their intervals; a table's numbers row by row."""
-
-    value: Numbers
-    low: Numbers | None = None
-    high: Numbers | None = None
-
-
-@dataclass(frozen=True, config=_CHECKED)
-class ConditionalRecord:
-    """What the people in each group of one attribute have of the other: shares, and means of numbers."""
-
-    given: AxisRecord
-    of: AxisRecord
-    shares: MeasuredRecord
-    means: MeasuredRecord | None = None
-
-
-@dataclass(frozen=True, config=_CHECKED)
-class PairRecord:
-    """The answer for a pair of attributes; the shares of ``table`` row by row of the first attribute."""
-
-    axes: tuple[AxisRecord, AxisRecord]
-    table: Numbers
-    p_value: float
-    weights: dict[str, float]
-    correlation: MeasuredRecord | None
-    mutual_information: MeasuredRecord
-    given: tuple[ConditionalRecord, ConditionalRecord]
 
 
 @dataclass(frozen=True, config=_CHECKED)
@@ -239,7 +188,7 @@ class EstimateRecord:
     window_name: str | None = None
     partial: float | None = None
     alarm: AlarmRecord | None = None
-    pair: PairRecord | None = None
+    pair: PairAnswer | None = None
     run: str = ""
 
     @property

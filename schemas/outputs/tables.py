@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam import metrics
+from ldpbeam.estimators.estimate import Measured, PairAnswer
 from ldpbeam.schemas.outputs.checked import fields_of
-from ldpbeam.schemas.outputs.records import EstimateRecord, MeasuredRecord, PairRecord
+from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.rows import (
     CumulativeShare,
     EstimateRow,
@@ -125,7 +126,7 @@ def pair_rows(records: Iterable[EstimateRecord]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=PAIRS)
 
 
-def _numbers_of(pair: PairRecord) -> Iterator[dict[str, Any]]:
+def _numbers_of(pair: PairAnswer) -> Iterator[dict[str, Any]]:
     yield {"number": "p_value", "value": pair.p_value}
     for name in ("correlation", "mutual_information"):
         if (number := getattr(pair, name)) is not None:
@@ -144,7 +145,7 @@ def _numbers_of(pair: PairRecord) -> Iterator[dict[str, Any]]:
                 yield {**about, **group} | _measured(part.shares, row * len(part.of) + column)
 
 
-def _measured(numbers: MeasuredRecord, index: int) -> dict[str, float | None]:
+def _measured(numbers: Measured, index: int) -> dict[str, float | None]:
     return {name: None if column is None else column[index] for name, column in vars(numbers).items()}
 
 

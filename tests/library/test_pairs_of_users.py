@@ -10,9 +10,9 @@ import pytest
 
 import ldpbeam as ldp
 from ldpbeam.errors import UserError
+from ldpbeam.estimators.estimate import PairAnswer
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.schemas.outputs.checked import fields_of, record_of
-from ldpbeam.schemas.outputs.records import PairRecord
 from ldpbeam.statistics import merge
 from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import tally_of
@@ -92,7 +92,7 @@ def test_a_pair_is_of_the_users_who_reported_both() -> None:
     assert south["value"] == by_region.means.value[1] and len(rows) == 2 + 2 + 2 * 2 * 8
     titles = [figure["title"] for figure in estimates.plot().to_dict()["vconcat"]]
     assert "income and region of the same people" in titles
-    assert record_of(PairRecord, fields_of(pair)) == pair
+    assert record_of(PairAnswer, fields_of(pair)) == pair
 
 
 def test_three_attributes_are_three_pairs() -> None:

@@ -10,7 +10,7 @@ from scipy.special import gammaincc
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.estimate import Conditional, Estimate, Measured, PairAnswer
+from ldpbeam.estimators.estimate import Conditional, Estimate, Measured, Numbers, PairAnswer
 from ldpbeam.estimators.pairs.counts import BUCKETS, GROUPS, Half, halves
 from ldpbeam.estimators.pairs.dependence import Cells, Fit, Side, dependent, draws, fits, weights
 from ldpbeam.statistics import Statistic
@@ -50,14 +50,14 @@ def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Est
     surely = level is not None and p_value < 1.0 - level
     information = _measured(_information(table), _information(drawn), level, 0.0, np.inf)
     if information.low is not None and not surely:
-        information = Measured(information.value, np.zeros(1), information.high)
+        information = Measured(information.value, (0.0,), information.high)
     correlation = None
     if first.values is not None and second.values is not None:
         values = first.values, second.values
         correlation = _measured(_correlation(table, *values), _correlation(drawn, *values), level, -1.0, 1.0)
     answer = PairAnswer(
         axes=(first.axis(first.grouped(BUCKETS)), second.axis(second.grouped(BUCKETS))),
-        table=table,
+        table=_numbers(table),
         p_value=p_value,
         weights=_weights(fitted, chances, believed),
         correlation=correlation,
@@ -98,13 +98,17 @@ def _weights(fitted: Sequence[Fit], chances: Floats, believed: float) -> dict[st
     return {"independence": 1.0 - believed, "copula": believed * one, "free": believed * (1.0 - one)}
 
 
+def _numbers(array: Floats) -> Numbers:
+    return tuple(array.ravel().tolist())
+
+
 def _measured(value: Floats, drawn: Floats, level: float | None, least: float, most: float) -> Measured:
     """Numbers with the intervals of their draws, which come first in the shape, between least and most."""
     if level is None:
-        return Measured(value)
+        return Measured(_numbers(value))
     ends = np.quantile(drawn, [0.5 * (1.0 - level), 0.5, 0.5 * (1.0 + level)], axis=0)
     low, high = (np.clip(ends[1] + WIDER * (end - ends[1]), least, most) for end in (ends[0], ends[2]))
-    return Measured(value, np.minimum(low, value), np.maximum(high, value))
+    return Measured(_numbers(value), _numbers(np.minimum(low, value)), _numbers(np.maximum(high, value)))
 
 
 def _correlation(tables: Floats, x: Floats, y: Floats) -> Floats:

@@ -56,7 +56,8 @@ class Half:
         if isinstance(domain, Categories):
             return Axis(self.attribute.name, categories=domain.names)
         assert isinstance(domain, Numeric)
-        return Axis(self.attribute.name, domain.edges(int(self.starts[-1]))[self.starts[groups]])
+        edges = domain.edges(int(self.starts[-1]))[self.starts[groups]]
+        return Axis(self.attribute.name, tuple(edges.tolist()))
 
 
 def halves(
