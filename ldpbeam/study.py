@@ -291,6 +291,11 @@ class Study:
         name = attribute_of(name)
         return self.pairs[name] if name in self.pairs else self.attributes[name]
 
+    @functools.cached_property
+    def described_names(self) -> tuple[str, ...]:
+        """The attributes, and the pairs."""
+        return (*self.attributes, *filter(self.is_pair, self.compiled))
+
     def is_pair(self, name: str) -> bool:
         """Whether what has statistics of this name is a pair of attributes."""
         return isinstance(self.compiled[name].domain, Pair)

@@ -13,6 +13,7 @@ from ldpbeam import metrics
 from ldpbeam.answers.people import People
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.estimators import Estimate
+from ldpbeam.estimators.estimate import Axis, PairAnswer
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, Summary, attribute_of
 from ldpbeam.transforms.candidates import names_of
@@ -140,6 +141,32 @@ def errors_of(
     if record.mean is not None and truth.mean is not None:
         errors["mean"] = record.mean - truth.mean
     return errors
+
+
+def errors_of_pair(pair: PairAnswer, first: NDArray[Any], second: NDArray[Any]) -> dict[str, float]:
+    """The errors of the answer for a pair, by the values of both attributes of the same people.
+
+    Returns:
+        ``conditional_shares``: the mean |error| of the shares of groups of one attribute in groups of the
+        other, of both, weighted by people; and ``correlation``, the signed error, of two numbers.
+    """
+    errors = list[float]()
+    for part, given, of in zip(pair.given, (first, second), (second, first), strict=True):
+        joint = np.zeros((len(part.given), len(part.of)))
+        np.add.at(joint, (_groups(part.given, given), _groups(part.of, of)), 1.0)
+        people = joint.sum(axis=1)
+        true = joint / np.maximum(people, 1.0)[:, None]
+        off = np.abs(np.reshape(part.shares.value, joint.shape) - true).mean(axis=1)
+        errors.append(float(np.average(off, weights=people)))
+    found = {"conditional_shares": float(np.mean(errors))}
+    if pair.correlation is not None:
+        found["correlation"] = pair.correlation.value[0] - float(np.corrcoef(first, second)[0, 1])
+    return found
+
+
+def _groups(axis: Axis, values: NDArray[Any]) -> NDArray[np.int64]:
+    """The group of each value."""
+    return values if axis.edges is None else np.searchsorted(axis.edges[1:-1], values, side="right")
 
 
 def errors_of_papers(answer: Estimate, summary: Summary, truth: Truth, domain: object) -> dict[str, float]:

@@ -21,6 +21,7 @@ from ldpbeam.domains import (
     KeyValuePairs,
     KeyValues,
     Numeric,
+    Pair,
     Vector,
     domain_of_numbers,
 )
@@ -32,14 +33,17 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
 
     Args:
         attribute: the attribute of the values.
-        values: numbers or names, shape (n,); n dicts of keys and values; or coordinates, by name or of shape
-            (n, coordinates).
+        values: numbers or names, shape (n,); n dicts of keys and values; coordinates, by name or of shape
+            (n, coordinates); or those of both attributes of a pair.
         clip: whether numbers outside the domain are moved to its nearest end.
 
     Raises:
         ValueError: if a value is missing, of another type or outside the domain.
     """
     domain, name = attribute.domain, attribute.name
+    if isinstance(domain, Pair):
+        both = zip(attribute.sides, values, strict=True)
+        return np.column_stack([np.asarray(scaled_values(side, one, clip)) for side, one in both])
     if isinstance(domain, Vector):
         return scaled(domain, _inside(_coordinates(values, domain, name), domain.values, name, clip))
     one = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def study_of(path: str, attribute: str | None = None) -> Study:
         StudyError: if the file cannot be read or is no valid study.
     """
     study = parse_study(_text(path), path) if "://" in path else read_study(path)
-    check_attribute(attribute, study)
+    check_attribute(attribute, study.attributes)
     return study
 
 
@@ -61,10 +61,10 @@ def _text(path: str) -> str:
         raise StudyError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def check_attribute(attribute: str | None, study: Study) -> None:
-    """Check that the study has the attribute of ``--attribute``, if one is given."""
-    if attribute is not None and attribute not in study.attributes:
-        known = meant_or_known(attribute, study.attributes)
+def check_attribute(attribute: str | None, names: Iterable[str]) -> None:
+    """Check that the attribute of ``--attribute``, if one is given, is among those of the study."""
+    if attribute is not None and attribute not in names:
+        known = meant_or_known(attribute, names)
         raise UserError(f"--attribute {attribute}: the study has no such attribute; {known}")
 
 

@@ -112,6 +112,8 @@ TITLES = {
     "mean": "absolute error of the mean",
     "variance": "absolute error of the variance",
     "quantiles": "mean absolute error of the quantiles",
+    "conditional_shares": "mean absolute error of the conditional shares",
+    "correlation": "absolute error of the correlation",
 }
 
 

@@ -22,8 +22,8 @@ from ldpbeam.command_line.checks import (
     study_of,
     warn_of_rows,
 )
-from ldpbeam.domains import KeyValuePairs
-from ldpbeam.errors import DONE, check_charts
+from ldpbeam.domains import KeyValuePairs, Pair
+from ldpbeam.errors import DONE, UserError, check_charts
 from ldpbeam.library.evaluate import charts_of
 from ldpbeam.printing import document, progress_bar
 from ldpbeam.processes import cores
@@ -77,6 +77,8 @@ def _people(options: argparse.Namespace, study: Study, name: str) -> NDArray[Any
         check_people(options, "--data", options.data)
         return None
     domain = study.attribute(name).domain
+    if isinstance(domain, Pair):
+        raise UserError("--data: people of a pair are drawn from --population; in Python, give their values")
     people = read_people(options.data, people_columns(options, domain), domain)
     refuse_all_outside(people, options.data, name)
     warn_of_rows(people)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ldpbeam.answers.explain import less_noise
 from ldpbeam.answers.fitting import print_fitting
-from ldpbeam.command_line.checks import study_of
+from ldpbeam.command_line.checks import check_attribute, study_of
 from ldpbeam.errors import DONE, UserError
 from ldpbeam.planning.designs import MONTH, designs
 from ldpbeam.planning.planned import FIRST, LAST, Planned, computed, detailed, simulated
@@ -29,12 +29,13 @@ def plan_command(options: argparse.Namespace) -> int:
     Raises:
         UserError: if an option or the study cannot be used.
     """
-    study = study_of(options.study, options.attribute)
+    study = study_of(options.study)
+    check_attribute(options.attribute, study.described_names)
     if options.error is not None and not 0.0 < options.error < math.inf:
         raise UserError(f"--error {options.error:g}: a number above 0")
     if options.simulate is not None and options.users > MOST_SIMULATED:
         raise UserError(f"--users {options.users:,}: at most {MOST_SIMULATED:,} people are simulated")
-    wanted = {options.attribute} if options.attribute else set(study.attributes)
+    wanted = {options.attribute} if options.attribute else set(study.described_names)
     if options.designs:
         return _compare(study, wanted, options)
     # With a panel, a window has a fraction of the users.
@@ -98,7 +99,7 @@ def _tried(study: Study, wanted: set[str], asked: list[str]) -> list[tuple[str, 
     """Each attribute with the populations of a line: one that is asked for and its domain has, or all."""
     known = {
         name: names_for(study.attribute(name).domain)
-        for name in study.attributes
+        for name in study.described_names
         if name in wanted and untried(study.attribute(name)) is None
     }
     for population in asked:
@@ -141,8 +142,8 @@ def _notes(
             "Estimators without a number have no such bound, or too many categories to try every report; "
             "docs/measured.md has the worst of several attacks on each mechanism."
         )
-    for name in (name for name in study.attributes if name in wanted):
-        lines = [line for line in planned if attribute_of(line.attribute) == name]
+    for name in (name for name in study.described_names if name in wanted):
+        lines = [line for line in planned if name in (line.attribute, attribute_of(line.attribute))]
         reason = untried(study.attribute(name))
         if options.simulate is None and not lines:
             more = "" if reason else ": --simulate computes it"
@@ -150,7 +151,7 @@ def _notes(
         elif options.simulate is not None and all(line.uncertainty is None for line in lines):
             can = ", ".join(names_for(study.attribute(name).domain)) if reason is None else ""
             yield f"{name!r} is not simulated: {reason or f'its populations are {can}'}."
-        for version in study.attribute(name).versions:
+        for version in () if study.is_pair(name) else study.attribute(name).versions:
             yield from less_noise(version)
     if options.simulate is None:
         yield "--simulate adds the errors of distributions and of keys, and those that auto will have."

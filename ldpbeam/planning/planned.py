@@ -29,6 +29,8 @@ SIMULATED = {
     "mean": "mean",
     "mean_absolute_error": "shares",
     "key_mean_error": "key means",
+    "correlation": "correlation",
+    "conditional_shares": "conditional shares",
 }
 #: Keys have frequencies, which do not add up to one.
 SIMULATED_KEYS = {**SIMULATED, "mean_absolute_error": "frequencies"}
@@ -191,7 +193,7 @@ def simulated(
         yield Planned(
             attribute=name,
             estimate=estimate,
-            estimator=study.attributes[name].estimates[estimate].estimator,
+            estimator=study.described(name).estimates[estimate].estimator,
             quantity=(SIMULATED_KEYS if of_keys else SIMULATED)[kind],
             population=population,
             users=users,

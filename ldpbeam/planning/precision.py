@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -66,7 +65,7 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
     """The precision of an estimate, if everybody reports to each of the services.
 
     A service with versions counts with the last of them. None if there is no formula: for keys with values,
-    and for more than :data:`MOST_BINS` bins.
+    for pairs, on a scale, and for more than :data:`MOST_BINS` bins.
 
     Args:
         attribute: the attribute of the estimate.
@@ -76,7 +75,8 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
     newest = list(map(attribute.newest, services))
     if isinstance(attribute.domain, Categories):
         return _of_shares(attribute, newest)
-    if not isinstance(attribute.domain, Numeric):
+    # On a scale an unbiased mean has many times the error of what auto estimates.
+    if not isinstance(attribute.domain, Numeric) or attribute.domain.scale:
         return None
     mechanisms = [attribute.versions[index].mechanism for index in newest]
     unbiased = [mechanism for mechanism in mechanisms if isinstance(mechanism, UnbiasedMechanism)]
@@ -139,8 +139,7 @@ def _of_likelihood(attribute: Attribute, versions: Sequence[int], weights: Float
         held = expected > 0
         differences = (channel - channel.mean(axis=1, keepdims=True))[held]
         information += (differences / expected[held, None]).T @ differences
-    domain = cast(Numeric, attribute.domain)
-    x = domain.middles(buckets) if domain.scale else bucket_midpoints(buckets)
+    x = bucket_midpoints(buckets)
     mean = float(weights @ x)
     centred = x - mean
     values, vectors = np.linalg.eigh(information)

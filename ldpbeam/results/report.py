@@ -60,7 +60,7 @@ def _people(options: argparse.Namespace, outputs: Sequence[Results]) -> dict[str
         if study is None:
             why = results.study_problem or "it does not hold its study; estimate again with this version"
             raise UserError(f"--truth: {results.folder}: {why}")
-        check_attribute(options.attribute, study)
+        check_attribute(options.attribute, study.attributes)
         if study.fingerprint != outputs[0].about.study_fingerprint:
             raise UserError("--truth: the outputs are of several studies: make a page for each")
     assert study is not None

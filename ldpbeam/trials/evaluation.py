@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.answers.child import limit_blas
-from ldpbeam.domains import KeyValuePairs
+from ldpbeam.domains import KeyValuePairs, Pair
 from ldpbeam.errors import StudyError, UserError, meant_or_known
 from ldpbeam.estimators.solving import check
 from ldpbeam.processes import results_of
@@ -99,9 +99,11 @@ class Resampled:
 
 
 def with_epsilon(text: str, attribute: str, epsilon: float) -> str:
-    """The text of a study in which every service and version of an attribute has another epsilon."""
-    data = json.loads(parse_study(text).text)
-    for service in data["attributes"][attribute]["services"].values():
+    """The text of a study with another epsilon of every service and version of an attribute or a pair."""
+    study = parse_study(text)
+    data, domain = json.loads(study.text), study.attribute(attribute).domain
+    names = domain.names if isinstance(domain, Pair) else (attribute,)
+    for service in (s for name in names for s in data["attributes"][name]["services"].values()):
         service["epsilon"] = epsilon
         for version in (service.get("versions") or {}).values():
             if version and "epsilon" in version:
@@ -175,6 +177,8 @@ def evaluation(
         StudyError: if the study, or its attribute, does not allow what is asked.
     """
     text, known = study.text, study.attribute(name)
+    if isinstance(known.domain, Pair) and (mechanisms or estimators):
+        raise StudyError(f"{name!r} is a pair: other epsilons can be tried, and its attributes each alone")
     # With other mechanisms, their studies are refused below.
     for estimator in () if mechanisms else estimators:
         try:
@@ -220,9 +224,9 @@ def attribute_in(study: Study, asked: str | None) -> str:
     if asked is None and len(study.attributes) > 1:
         raise StudyError(f"the attribute is missing: the study has {', '.join(study.attributes)}")
     name = asked or next(iter(study.attributes))
-    if name not in study.attributes:
+    if name not in study.described_names:
         raise StudyError(
-            f"the study has no attribute {name!r}; {meant_or_known(name, list(study.attributes))}"
+            f"the study has no attribute {name!r}; {meant_or_known(name, study.described_names)}"
         )
     reason = untried(study.attribute(name))
     if reason is not None:
@@ -313,8 +317,10 @@ def summarised(wanted: Evaluation, results: Iterable[Errors]) -> list[dict[str, 
     rows = []
     for (case, estimate, kind), errors_of_seeds in values.items():
         study = wanted.study(case)
-        how, known = study.attributes[wanted.attribute].estimates[estimate], study.attribute(wanted.attribute)
-        named = [known.versions[known.newest(service)].named.name for service in how.services]
+        how, known = study.described(wanted.attribute).estimates[estimate], study.attribute(wanted.attribute)
+        # Pairs of three or more attributes are described together.
+        services = [service for service in how.services if service in known.services]
+        named = [known.versions[known.newest(service)].named.name for service in services]
         sizes = np.abs(errors_of_seeds)
         spread = float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else None
         rows.append(
@@ -325,7 +331,7 @@ def summarised(wanted: Evaluation, results: Iterable[Errors]) -> list[dict[str, 
                 "users": case.users,
                 "estimate": estimate,
                 "estimator": how.estimator,
-                "services": " ".join(how.services),
+                "services": " ".join(services),
                 "error": kind,
                 "average": float(sizes.mean()),
                 "standard_error": spread,

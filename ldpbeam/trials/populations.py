@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Vector
+from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Pair, Vector
 
 #: People draw this many keys at once, so that memory does not grow with people times keys.
 KEYS_AT_ONCE = 2**22
@@ -137,10 +138,23 @@ def even_categories(categories: int, people: int, rng: np.random.Generator) -> I
 
 def long_tail(categories: int, people: int, rng: np.random.Generator) -> Integers:
     """Category indexes, shape (people,): the share of category k (from 0) is in proportion to 1 / (k + 1)."""
+    return _in_long_tail(categories, rng.random(people))
+
+
+def _in_long_tail(categories: int, draws: Floats) -> Integers:
     cumulative = np.cumsum(1.0 / np.arange(1, categories + 1))
-    draws = rng.random(people) * cumulative[-1]
-    ranks: Integers = np.searchsorted(cumulative, draws, side="right")
+    ranks: Integers = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
     return ranks
+
+
+def of_pair(correlation: float, pair: Pair, people: int, rng: np.random.Generator) -> Floats:
+    """The values of two attributes by a Gaussian copula, shape (people, 2): even numbers, or a long tail."""
+    first, other = rng.standard_normal((2, people))
+    second = correlation * first + math.sqrt(1.0 - correlation**2) * other
+    return np.column_stack([
+        _in_long_tail(side.size, ndtr(score)) if isinstance(side, Categories) else ndtr(score)
+        for side, score in zip(pair.sides, (first, second), strict=True)
+    ])  # fmt: skip
 
 
 def falling(categories: int, people: int, rng: np.random.Generator) -> Integers:
@@ -182,11 +196,14 @@ KEYS: Mapping[str, Callable[[int], tuple[Floats, Floats]]] = {
     "linear": linear_keys,
 }
 
+#: The correlation of two values' scores, by name.
+PAIRS: Mapping[str, float] = {"independent": 0.0, "related": 0.6}
+
 
 def names_for(domain: Domain) -> tuple[str, ...]:
     """The names of the populations that a domain can have."""
-    if isinstance(domain, Categories):
-        return tuple(CATEGORIES)
+    if isinstance(domain, Categories | Pair):
+        return tuple(PAIRS if isinstance(domain, Pair) else CATEGORIES)
     return tuple(KEYS if isinstance(domain, KeyValues) else NUMBERS)
 
 
@@ -207,7 +224,7 @@ def drawn(
 
     Returns:
         Numbers in [0, 1], shape (people,); category indexes, shape (people,); the people's keys and values;
-        or coordinates in [0, 1], shape (people, coordinates).
+        coordinates in [0, 1], shape (people, coordinates); or the values of a pair, shape (people, 2).
 
     Raises:
         ValueError: if the domain has no population of this name.
@@ -216,6 +233,8 @@ def drawn(
         raise ValueError(f"no population is called {name!r}; there are: {', '.join(names_for(domain))}")
     if isinstance(domain, Categories):
         return CATEGORIES[name](domain.size, people, rng)
+    if isinstance(domain, Pair):
+        return of_pair(PAIRS[name], domain, people, rng)
     if isinstance(domain, KeyValues):
         frequencies, means = KEYS[name](domain.size)
         return people_of(frequencies * min(1.0, most_keys / frequencies.sum()), means, people, rng)

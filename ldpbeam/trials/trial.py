@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ldpbeam.answers.people import People
 from ldpbeam.answers.solve import answers
-from ldpbeam.answers.truth import errors_of, errors_of_papers, truth_of
+from ldpbeam.answers.truth import errors_of, errors_of_pair, errors_of_papers, truth_of
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import KeyValuePairs, Numeric, Vector
+from ldpbeam.domains import Categories, KeyValuePairs, Numeric, Pair, Vector
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, Statistic, merge, tally
@@ -58,22 +58,32 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
 
     Returns:
         The errors of :func:`~ldpbeam.answers.truth.errors_of` and
-        :func:`~ldpbeam.answers.truth.errors_of_papers`.
+        :func:`~ldpbeam.answers.truth.errors_of_papers`; of a pair those of
+        :func:`~ldpbeam.answers.truth.errors_of_pair`.
     """
     attribute = study.attribute(name)
     # No place has a name before there are windows.
-    study = replace(study, attributes={name: replace(study.attributes[name], candidates=None)})
+    described = {key: replace(each, candidates=None) for key, each in study.attributes.items()}
+    study = replace(study, attributes=described)
     rng = np.random.default_rng(seed)
     parts = list(_parts(attribute, draw, users, rng))
     statistic = merge([part for _, part in parts])
-    people = _people([values for values, _ in parts], attribute)
     snapshot, summary = Snapshot(name, None, None, 0, statistic), study.described(name).summary
+    found = answers(study, snapshot, with_intervals=False)
+    if isinstance(attribute.domain, Pair):
+        together = _columns(attribute.domain, np.concatenate([values for values, _ in parts]))
+        true = [
+            side.from_unit(column) if isinstance(side, Numeric) else column
+            for side, column in zip(attribute.domain.sides, together, strict=True)
+        ]
+        return {key: errors_of_pair(answer.pair, *true) for key, answer in found.items() if answer.pair}
+    people = _people([values for values, _ in parts], attribute)
     truth = truth_of(study, name, None, None, people)
     assert truth is not None
     return {
         estimate: errors_of(estimate_record(study, snapshot, estimate, answer), study, people)
         | errors_of_papers(answer, summary, truth, attribute.domain)
-        for estimate, answer in answers(study, snapshot, with_intervals=False).items()
+        for estimate, answer in found.items()
     }
 
 
@@ -85,10 +95,27 @@ def _parts(
         people = min(AT_ONCE, users - first)
         values = draw(people, rng)
         answers = [
-            Answers(index, np.arange(people), attribute.versions[index].mechanism.perturb(values, rng))
-            for index in newest
+            Answers(index, np.arange(people), attribute.versions[index].mechanism.perturb(own, rng))
+            for index, own in _sent(attribute, newest, values)
         ]
         yield values, tally(attribute, people, answers)
+
+
+def _sent(attribute: Attribute, versions: Sequence[int], values: Any) -> Iterator[tuple[int, Any]]:
+    """What people send through each channel, as its mechanism takes it."""
+    if isinstance(attribute.domain, Pair):
+        columns, first = _columns(attribute.domain, values), len(attribute.sides[0].versions)
+        yield from ((index, columns[index >= first]) for index in versions)
+    else:
+        yield from ((index, values) for index in versions)
+
+
+def _columns(pair: Pair, values: Any) -> list[NDArray[Any]]:
+    """The values of both attributes: categories are whole numbers."""
+    return [
+        column.astype(np.int64) if isinstance(side, Categories) else column
+        for side, column in zip(pair.sides, values.T, strict=True)
+    ]
 
 
 def _people(parts: list[NDArray[Any] | KeyValuePairs], attribute: Attribute) -> People:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ldpbeam as ldp
 from ldpbeam.domains import KeyValues, Numeric
 from ldpbeam.mechanisms import Piecewise
-from ldpbeam.planning.planned import _enough
+from ldpbeam.planning.planned import _enough, computed
 from ldpbeam.trials.populations import KEYS, drawn, names_for
+from ldpbeam.trials.trial import trial
 
 STUDY = """\
 study: plan
@@ -179,6 +181,72 @@ def test_keys_without_simulation_are_named(plan: Callable[..., Any]) -> None:
     assert "'apps' has no line, because its error has no formula: --simulate computes it." in ran.out
     assert "'minutes' has no line" not in ran.out
     assert "'apps' has no line" not in plan("--users", 300, "--simulate", "--trials", 2).out
+
+
+PAIRED = """\
+study: paired
+attributes:
+  bytes: {domain: {numeric: [1, 1000], scale: log}, services: {a: {mechanism: square_wave, epsilon: 4}}}
+  size: {domain: {numeric: [0, 9]}, services: {a: {mechanism: square_wave, epsilon: 4}}}
+  app: {domain: {categories: [mail, maps]}, services: {a: &grr {mechanism: grr, epsilon: 4}, b: *grr}}
+pairs: {all: [bytes, size, app]}
+"""
+
+
+def test_what_has_no_formula_is_simulated(command: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(PAIRED)
+    plan = ("plan", "--study", tmp_path / "study.yaml", "--users", 400)
+    for name in ("bytes", "all.bytes_app"):
+        assert f"{name!r} has no line, because its error has no formula: --simulate" in command(*plan).out
+    ran = command(*plan, "--attribute", "bytes", "--simulate", "even", "--trials", 2, "--json")
+    assert {line["quantity"] for line in json.loads(ran.out)} == {"W1", "mean"}
+    ran = command(*plan, "--attribute", "all.bytes_size", "--simulate", "--trials", 2, "--json")
+    assert [line["quantity"] for line in json.loads(ran.out)] == ["conditional shares", "correlation"]
+
+
+def test_a_plan_of_a_pair_is_what_is_observed() -> None:
+    study = ldp.Study.from_yaml(PAIRED)
+    named: dict[str, Any] = {"users": [2_000], "populations": ["related"], "trials": 6}
+    planned, observed = (
+        {row["error"]: row["average"] for row in ldp.evaluate(study, "all.size_app", seed=seed, **named).rows}
+        for seed in (0, 100)
+    )
+    assert observed == pytest.approx(planned, rel=0.4) and planned["conditional_shares"] < 0.05
+    # The same people, given as values.
+    rng = np.random.default_rng(1)
+    size, app = drawn("related", study.attribute("all.size_app").domain, 4_000, rng).T  # type: ignore[union-attr]
+    values = 9 * size, np.array(["mail", "maps"])[app.astype(int)]
+    (row,) = ldp.evaluate(study, "all.size_app", users=[2_000], values=values, trials=6).rows
+    assert row["average"] == pytest.approx(planned["conditional_shares"], rel=0.5)
+    # More noise is more error.
+    assert ldp.evaluate(study, "all.size_app", epsilons=[1], **named).rows[0]["average"] > row["average"]
+
+
+def test_pairs_have_one_estimator() -> None:
+    study = ldp.Study.from_yaml(PAIRED)
+    with pytest.raises(ldp.StudyError, match="is a pair: other epsilons can be tried"):
+        ldp.evaluate(study, "all.size_app", mechanisms=["oue"])
+    with pytest.raises(ldp.StudyError, match=r"no attribute 'all'; there are: .*all\.size_app"):
+        ldp.evaluate(study, "all")
+
+
+@pytest.mark.parametrize("design", ["warner, p: 0.8", "crosswise, p: 0.2", "kuk, p: [0.8, 0.2]"])
+def test_the_error_of_a_design_is_that_of_its_formula(design: str) -> None:
+    study = ldp.Study.from_yaml(f"""\
+study: s
+attributes:
+  x:
+    domain: {{categories: ["yes", "no"]}}
+    services: {{a: {{mechanism: matrix, epsilon: 1.3863, design: {design}}}}}
+    estimates: {{e: {{estimator: inversion}}}}
+""")
+    (planned,) = computed(study, {"x"}, 1_000, None)
+
+    def draw(people: int, rng: np.random.Generator) -> Any:
+        return (rng.random(people) >= 0.3).astype(np.int64)
+
+    errors = [trial(study, "x", draw, 1_000, seed)["e"]["mean_absolute_error"] for seed in range(60)]
+    assert 0.8 < math.sqrt(np.mean(np.square(errors))) / planned.error < 1.25
 
 
 def test_a_population_is_simulated_where_the_domain_has_it(plan: Callable[..., Any]) -> None:
