@@ -13,12 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import apache_beam as beam
 from apache_beam.options.pipeline_options import (
-    GoogleCloudOptions,
     PipelineOptions,
     SetupOptions,
-    TestOptions,
 )
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 from apache_beam.runners.runner import PipelineRunner
@@ -73,17 +70,3 @@ def options(
         "--no_save_main_session",
         *(f"--extra_package={package}" for package in staged),
     ]
-
-
-def is_dry_run(pipeline: beam.Pipeline) -> bool:
-    """Whether running a pipeline only describes the job (``--dry_run=True``); only Dataflow has dry runs."""
-    # Beam treats any word as true.
-    return isinstance(pipeline.runner, DataflowRunner) and bool(pipeline.options.view_as(TestOptions).dry_run)
-
-
-def template_of(pipeline: beam.Pipeline) -> str | None:
-    """The file to which running a pipeline writes the job (``--template_location``); None without it."""
-    if not isinstance(pipeline.runner, DataflowRunner):
-        return None
-    location: str | None = pipeline.options.view_as(GoogleCloudOptions).template_location
-    return location

@@ -21,8 +21,6 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 from ldpbeam.errors import UserError
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.runners import dataflow, flink
-from ldpbeam.runners.dataflow import is_dry_run as is_dry_run
-from ldpbeam.runners.dataflow import template_of as template_of
 from ldpbeam.runners.flink.rest import FlinkError
 from ldpbeam.runners.names import DATAFLOW, DIRECT, ENGINES, FLINK
 from ldpbeam.runners.request import EngineRequest

@@ -68,12 +68,6 @@ def _run(request: Request, folder: Path) -> int:
     for sentence in slow_parts(job.study):
         note(sentence)
     add_up = _adding_up(request, folder)
-    if add_up is None:
-        print(
-            "a dry run: the job was made and not submitted; no report was read, nothing was estimated, and "
-            f"{_folder(request)} is as it was"
-        )
-        return DONE
     with _held(request):
         if job.keeping:
             clear_parts(job.keeping)
@@ -131,8 +125,8 @@ def _run(request: Request, folder: Path) -> int:
     return WITH_CARE if request.lost else done
 
 
-def _adding_up(request: Request, folder: Path) -> Callable[[], None] | None:
-    """What adds up the reports and writes the statistics; None after a dry run.
+def _adding_up(request: Request, folder: Path) -> Callable[[], None]:
+    """What adds up the reports and writes the statistics.
 
     Raises:
         UserError: if the engine cannot run it.
@@ -141,20 +135,11 @@ def _adding_up(request: Request, folder: Path) -> Callable[[], None] | None:
         return partial(_add_up_here, request.job, folder)
     # Beam takes longer to import than a small run takes.
     from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
-    from ldpbeam.runners.engines import engine_of, is_dry_run, template_of
+    from ldpbeam.runners.engines import engine_of
 
     engine = engine_of(request.engine, folder, given=request.beam_arguments)
     pipeline = assemble(request.job, engine, request.beam_arguments)
-    run = partial(run_pipeline, pipeline, progress_console(), engine.here)
-    if template_of(pipeline):
-        raise UserError(
-            "--template_location: this command estimates when its job has ended, and a template's job is "
-            "started by others"
-        )
-    if not is_dry_run(pipeline):
-        return run
-    run()
-    return None
+    return partial(run_pipeline, pipeline, progress_console(), engine.here)
 
 
 def _add_up_here(job: BatchJob, folder: Path) -> None:

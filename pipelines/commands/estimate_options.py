@@ -123,10 +123,9 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
             check_overlap(study.windows)
     except ValueError as error:
         raise UserError(f"{options.study}: {error}") from None
-    if any(argument.partition("=")[0] == "--streaming" for argument in beam_arguments):
-        raise UserError(
-            "--streaming: this command reads its input to an end: leave it out, or use ldpbeam stream"
-        )
+    given = {argument.partition("=")[0] for argument in beam_arguments}
+    for option in sorted(given & {"--streaming", "--dry_run", "--template_location"}):
+        raise UserError(f"{option}: this command estimates when its job has read all input: leave it out")
 
 
 def _again(options: argparse.Namespace, folders: Sequence[str], output: str) -> Again:

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import (
     GoogleCloudOptions,
@@ -16,8 +15,6 @@ from apache_beam.options.pipeline_options import (
     SetupOptions,
 )
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.runner import PipelineRunner
 
 from ldpbeam.errors import UserError
 from ldpbeam.runners import dataflow
@@ -108,28 +105,6 @@ def test_what_workers_could_not_have_is_refused(
     with pytest.raises(UserError) as caught:
         engine_of(replace(asked, **change), Path("folder"))
     assert str(caught.value).startswith(said)
-
-
-def pipeline(runner: PipelineRunner, *given: str) -> beam.Pipeline:
-    """One of nothing; of what would refuse such an engine's options nothing is asked."""
-    found = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([*given]))
-    found.runner = runner
-    return found
-
-
-# Beam takes any word for a yes.
-@pytest.mark.parametrize("word", ["True", "False"])
-def test_a_dry_run_is_one_on_dataflow_alone(word: str) -> None:
-    assert dataflow.is_dry_run(pipeline(DataflowRunner(), f"--dry_run={word}"))
-    assert not dataflow.is_dry_run(pipeline(FnApiRunner(), f"--dry_run={word}"))
-    assert not dataflow.is_dry_run(pipeline(DataflowRunner()))
-
-
-def test_a_template_is_one_on_dataflow_alone() -> None:
-    told = "--template_location=gs://bucket/template"
-    assert dataflow.template_of(pipeline(DataflowRunner(), told)) == "gs://bucket/template"
-    assert dataflow.template_of(pipeline(FnApiRunner(), told)) is None
-    assert dataflow.template_of(pipeline(DataflowRunner())) is None
 
 
 def test_without_beams_parts_for_it_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
