@@ -13,7 +13,6 @@ from ldpbeam.answers.explain import less_noise
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.command_line.checks import check_attribute, study_of
 from ldpbeam.errors import DONE, UserError
-from ldpbeam.planning.designs import MONTH, designs
 from ldpbeam.planning.planned import FIRST, LAST, Planned, computed, detailed, simulated
 from ldpbeam.planning.planning_options import MOST_SIMULATED, MOST_USERS
 from ldpbeam.printing import document, progress_bar
@@ -36,8 +35,6 @@ def plan_command(options: argparse.Namespace) -> int:
     if options.simulate is not None and options.users > MOST_SIMULATED:
         raise UserError(f"--users {options.users:,}: at most {MOST_SIMULATED:,} people are simulated")
     wanted = {options.attribute} if options.attribute else set(study.described_names)
-    if options.designs:
-        return _compare(study, wanted, options)
     # With a panel, a window has a fraction of the users.
     users = options.users if study.panel is None else max(1, options.users // study.panel.windows)
     planned = list(computed(study, wanted, users, options.error))
@@ -54,44 +51,6 @@ def plan_command(options: argparse.Namespace) -> int:
         _print(planned, options.error)
     for sentence in _notes(study, wanted, planned, options, users):
         print(shown(sentence))
-    return DONE
-
-
-def _compare(study: Study, wanted: set[str], options: argparse.Namespace) -> int:
-    """Print the designs of the attributes beside each other."""
-    if options.simulate is not None or options.error is not None:
-        raise UserError("--designs: it has a table of its own: leave out --simulate and --error")
-    if study.windows is None or study.windows.slides:
-        raise UserError("--designs: it compares what windows of one size reveal: give windows.size alone")
-    users = options.users
-    lines = [line for name in study.attributes if name in wanted for line in designs(study, name, users)]
-    if not lines:
-        raise UserError(
-            "--designs: there is nothing to compare: it is for numbers and categories, in windows of at most "
-            f"{MONTH} days"
-        )
-    document([asdict(line) for line in lines])
-    keys = ("attribute", "service", "design")
-    rows = [
-        {
-            "attribute": line.attribute,
-            "service": line.service,
-            "design": line.design,
-            "a user sends": line.reports,
-            "error of": line.quantity,
-            "a window": _number(line.window),
-            f"{line.windows:,} windows": _number(line.period),
-            "month: values": _number(line.about_values),
-            "with changes": _number(line.changes_included),
-        }
-        for line in lines
-    ]
-    print_fitting(Console(), list(rows[0]), rows, keys=keys, left=("a user sends", "error of"))
-    print(f"Errors are the greatest standard errors of {users:,} users, each with one value in all windows.")
-    print(
-        "The last two are what a month reveals of one user: an epsilon about which values the user had, and "
-        "one about anything, times of changes included. docs/choosing.md says which design is for whom."
-    )
     return DONE
 
 

@@ -24,10 +24,6 @@ def plan(parser: Parser) -> None:
         help="also say how many people an error of at most this needs, in the unit of the estimate",
     )  # fmt: skip
     question.add_argument("--attribute", metavar="NAME", help="only this attribute")
-    question.add_argument(
-        "--designs", action="store_true",
-        help="compare fresh noise, a split epsilon, a panel and remembered noise over many windows",
-    )  # fmt: skip
     simulation = parser.add_argument_group("simulation")
     simulation.add_argument(
         "--simulate", nargs="*", metavar="POPULATION",

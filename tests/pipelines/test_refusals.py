@@ -255,8 +255,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--simulate --trials 1", "--trials 1: from 2"),
         ("--attribute y", "--attribute y: the study has no such attribute; there are: x, v, basket"),
         ("--seed -1", "--seed -1: 0 or above"),
-        ("--study hours.yaml --designs --simulate", "leave out --simulate and --error"),
-        ("--designs", "give windows.size alone"),
     ],
     "init": [
         ("", "--attribute is missing: as in --attribute minutes"),
