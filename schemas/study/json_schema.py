@@ -2,7 +2,8 @@
 
 The models give what every study has. The mechanisms, the estimators and their options come from the
 registries, so that those of other packages are in it too. It says less than ``ldpbeam explain`` checks: what
-depends on several values at once (low < high, a service's name under ``estimates``) is not in it.
+depends on several values at once (low < high, a mechanism for the domain, a service's name under
+``estimates``) is not in it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ldpbeam.domains import Categories, Domain, KeyValues, Numeric
 from ldpbeam.estimators import registered_estimators
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.categories.unary_encoding import OptimisedUnaryEncoding
@@ -27,15 +27,9 @@ from ldpbeam.schemas.study.service_models import REMEMBERING
 
 Schema = dict[str, Any]
 
-#: The key of a domain in a study file, and the kind that its mechanisms are for.
-_DOMAINS: Mapping[str, type[Domain]] = {
-    "numeric": Numeric,
-    "edges": Numeric,
-    "categories": Categories,
-    "candidates": Categories,
-    "keys": KeyValues,
-    "coordinates": Numeric,
-}
+#: The keys of which a domain has one, and what others it then needs.
+_DOMAINS = ("numeric", "edges", "categories", "candidates", "keys", "coordinates")
+_BESIDE = {"candidates": ["places"], "places": ["candidates"], "keys": ["values"], "coordinates": ["values"]}
 _TYPES = {
     list: "array",
     int: "integer",
@@ -58,49 +52,22 @@ def study_schema() -> Schema:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["description"] = "A study of ldpbeam: what is estimated, from whose reports, and how."
     parts: dict[str, Schema] = schema["$defs"]
+    attribute = parts["AttributeModel"]["properties"]
     schema["properties"]["study"]["pattern"] = NAME
-    schema["properties"]["attributes"]["propertyNames"] = {"pattern": NAME}
+    for named in (schema["properties"]["attributes"], attribute["services"], attribute["estimates"]):
+        named["propertyNames"] = {"pattern": NAME}
     parts["GroupsModel"]["properties"]["field"]["not"] = {"enum": sorted(OWN_COLUMNS)}
-    attribute, service, version = (parts.pop(f"{name}Model") for name in ("Attribute", "Service", "Version"))
+    for arm in parts["DomainModel"]["properties"]["coordinates"]["anyOf"]:
+        if arm["type"] == "array":
+            arm["items"]["pattern"] = NAME
+    parts["DomainModel"] |= _one_of({"required": [key]} for key in _DOMAINS) | {"dependentRequired": _BESIDE}
     parts["EstimateModel"] = _estimates(parts["EstimateModel"])
-    attribute["properties"]["estimates"]["propertyNames"] = {"pattern": NAME}
-    domain = parts.pop("DomainModel")
-    for key, kind in _DOMAINS.items():
-        parts[f"Version_{key}"], parts[f"Service_{key}"] = _services(key, kind, service, version)
-        parts[f"Attribute_{key}"] = _attribute(key, attribute, domain)
-    schema["properties"]["attributes"]["additionalProperties"] = _one_of(
-        [{"$ref": f"#/$defs/Attribute_{key}"} for key in _DOMAINS]
-    )
+    parts["VersionModel"], parts["ServiceModel"] = _services(parts["VersionModel"], parts["ServiceModel"])
     return schema
 
 
 def _one_of(schemas: Iterable[Schema]) -> Schema:
     return {"oneOf": list(schemas)}
-
-
-def _attribute(key: str, attribute: Schema, domain: Schema) -> Schema:
-    """The attributes whose domain is given under ``key``."""
-    changed = copy.deepcopy(attribute)
-    given = [key, "values"] if key in ("keys", "coordinates") else [key]
-    given += ["places"] * (key == "candidates")
-    known = [*given, "step", "scale"] if key in ("numeric", "coordinates") else given
-    properties = {name: _never_null(domain["properties"][name]) for name in known}
-    if key == "coordinates":
-        for arm in properties[key].get("anyOf", ()):
-            if arm.get("type") == "array":
-                arm["items"]["pattern"] = NAME
-    changed["properties"]["domain"] = {
-        "type": "object",
-        "title": f"domain of {key}",
-        "description": domain["description"],
-        "properties": properties,
-        "required": given,
-        "additionalProperties": False,
-    }
-    changed["properties"]["services"]["propertyNames"] = {"pattern": NAME}
-    changed["properties"]["services"]["additionalProperties"] = {"$ref": f"#/$defs/Service_{key}"}
-    changed["title"] = f"attribute of {key}"
-    return changed
 
 
 def _never_null(schema: Schema) -> Schema:
@@ -117,71 +84,46 @@ def _never_null(schema: Schema) -> Schema:
     return changed
 
 
-def _services(key: str, kind: type[Domain], service: Schema, version: Schema) -> tuple[Schema, Schema]:
-    """The versions and the services of attributes of one kind: a choice of mechanisms with their options."""
-    mechanisms = {
-        name: mechanism
-        for name, mechanism in registered_mechanisms().items()
-        if mechanism.domain_type is kind
-    }
+def _services(version: Schema, service: Schema) -> tuple[Schema, Schema]:
+    """The versions and the services of attributes: a choice of mechanisms with their options."""
+    mechanisms = registered_mechanisms()
     options: dict[str, tuple[str, Mapping[str, Option]]] = {
-        name: (mechanism.summary, options_of(mechanism)) for name, mechanism in mechanisms.items()
+        AUTO: ("GRR or OLH, whichever has the lower variance", _of_auto(mechanisms)),
+        **{name: (mechanism.summary, options_of(mechanism)) for name, mechanism in mechanisms.items()},
     }
-    if kind is Categories:
-        options = {AUTO: ("GRR or OLH, whichever has the lower variance", _of_auto(mechanisms)), **options}
-    remembered = _remembered(key, service)
-    common = {
-        name: schema
-        for name, schema in version["properties"].items()
-        if name not in ("mechanism", "epsilon", "rate", *REMEMBERING)
-    }
-    rate = (
-        {"rate": _never_null(version["properties"]["rate"])}
-        if RandomisedResponse in mechanisms.values()
-        else {}
+    of_version, of_service = (
+        {name: _never_null(given) for name, given in model["properties"].items()}
+        for model in (version, service)
     )
+    of_service["version_field"]["not"] = {"enum": sorted(OWN_COLUMNS)}
+    for model in (of_version, of_service):
+        model["lifetime_epsilon"] |= {"exclusiveMinimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
+        model["memo_buckets"] |= {"minimum": 2, "maximum": MOST_MEMO_BUCKETS}
+    stated = {RandomisedResponse: ("rate", "replacement"), OptimisedUnaryEncoding: ("other",)}
 
-    def others(name: str, shared: Mapping[str, Any]) -> Mapping[str, Any]:
-        mechanism = mechanisms.get(name)
-        remembering = remembered if mechanism in MEMOISED else {}
-        return {**shared, **remembering, **(rate if mechanism is RandomisedResponse else {})}
+    def choice(name: str, model: Schema, shared: Iterable[str]) -> Schema:
+        mechanism = mechanisms.get(name, Mechanism)
+        keys = [*shared, *(REMEMBERING if mechanism in MEMOISED else ()), *stated.get(mechanism, ())]
+        return _choice(name, *options[name], {key: model[key] for key in keys if key in model})
 
-    named = [_choice(name, *described, others(name, common)) for name, described in options.items()]
     # A version that names no mechanism has the service's, whichever that is.
-    every = {option.name: _option(option) for _, given in options.values() for option in given.values()}
-    either = {**remembered, **dict.fromkeys(every, True)}
-    inherited = _mapping("as the service", {"epsilon": _EPSILON, **rate, **common, **either})
-    versions = _one_of([inherited, *named])
-    auto_options = {
-        "version_field": _never_null(service["properties"]["version_field"])
-        | {"not": {"enum": sorted(OWN_COLUMNS)}},
-        "payload": _never_null(service["properties"]["payload"]),
-        "versions": {
-            "type": "object",
-            "description": "what differs between the versions of the clients, by the version's name",
-            "propertyNames": {"pattern": NAME},
-            "additionalProperties": {"$ref": f"#/$defs/Version_{key}"},
-        },
-    }
-    alternatives = []
-    for name, described in options.items():
-        choice = _choice(name, *described, others(name, auto_options))
+    either = {option: True for _, given in options.values() for option in given}
+    inherited = {name: given for name, given in of_version.items() if name != "mechanism"}
+    versions = [_mapping("as the service", inherited | {"epsilon": _EPSILON} | either)]
+    versions += [choice(name, of_version, ("values", "since", "until")) for name in options]
+    services = []
+    for name, (_, given) in options.items():
+        chosen = choice(name, of_service, ("version_field", "payload", "versions"))
         # Versions may give epsilon, and then the service need not.
-        choice["anyOf"] = [{"required": [key]} for key in ("epsilon", "rate", "other", "versions")]
-        properties = choice["properties"]
-        stated = {RandomisedResponse: "replacement", OptimisedUnaryEncoding: "other"}
-        if of_mechanism := stated.get(mechanisms.get(name, Mechanism)):
-            properties[of_mechanism] = _never_null(service["properties"][of_mechanism])
-        for key in {"epsilon", "rate", *described[1]} & set(properties):
-            properties[key] = _or_by_field(properties[key])
-        alternatives.append(choice)
-    only_versions = _mapping(
-        "the versions name their mechanisms", {"epsilon": _EPSILON, **auto_options, **either}
-    )
-    only_versions["required"] = ["versions"]
-    services = _one_of([*alternatives, only_versions])
-    services["description"] = service["description"].partition("\n")[0]
-    return versions, services
+        chosen["anyOf"] = [{"required": [key]} for key in ("epsilon", "rate", "other", "versions")]
+        for key in {"epsilon", "rate", *given} & set(chosen["properties"]):
+            chosen["properties"][key] = _or_by_field(chosen["properties"][key])
+        services.append(chosen)
+    shared = {name: of_service[name] for name in ("version_field", "payload", "versions", *REMEMBERING)}
+    only_versions = _mapping("the versions name their mechanisms", {"epsilon": _EPSILON} | shared | either)
+    services.append(only_versions | {"required": ["versions"]})
+    described = service["description"].partition("\n")[0]
+    return _one_of(versions), _one_of(services) | {"description": described}
 
 
 def _or_by_field(schema: Schema) -> Schema:
@@ -191,24 +133,6 @@ def _or_by_field(schema: Schema) -> Schema:
         return schema
     shared = {name: schema[name] for name in ("description", "default") if name in schema}
     return shared | {"anyOf": [*arms, {"$ref": "#/$defs/ByFieldModel"}]}
-
-
-def _remembered(key: str, service: Schema) -> Schema:
-    """The keys of clients that remember their noise, where reports of this kind can have it."""
-    given = {
-        "candidates": ("as_published",),
-        "categories": ("as_published",),
-        "numeric": ("memo_buckets",),
-        "edges": ("memo_buckets",),
-    }.get(key)
-    if given is None:
-        return {}
-    names = ("lifetime_epsilon", "values_at_most", *given)
-    properties = {name: _never_null(service["properties"][name]) for name in names}
-    properties["lifetime_epsilon"] |= {"exclusiveMinimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
-    if "memo_buckets" in properties:
-        properties["memo_buckets"] |= {"minimum": 2, "maximum": MOST_MEMO_BUCKETS}
-    return properties
 
 
 def _of_auto(mechanisms: Mapping[str, type[Mechanism]]) -> Mapping[str, Option]:
