@@ -24,7 +24,7 @@ from ldpbeam.estimators.auto.share_prior import (
     most_likely_prior,
     posterior,
 )
-from ldpbeam.estimators.auto.shares import curve, share_belief
+from ldpbeam.estimators.auto.shares import curve, of_people, share_belief
 from ldpbeam.mechanisms import (
     BlockHadamardResponse,
     HadamardRandomisedResponse,
@@ -259,6 +259,31 @@ def test_it_finds_that_neighbours_are_alike() -> None:
     assert share_belief(question_of(attribute, values, 0)).weight > 0.99
     shuffled = np.random.default_rng(5).permutation(64)[values]
     assert share_belief(question_of(attribute, shuffled, 0)).weight < 0.01
+
+
+def test_given_the_population_each_report_tells_of_its_own_person() -> None:
+    mechanism = OptimisedUnaryEncoding(2.0, size=4)
+    values = np.repeat(np.arange(4), [40, 30, 20, 10])
+    question = question_of(attribute_of(categories(4), mechanism), values, 3)
+    belief = share_belief(question)
+    f, (p, q) = belief.shares, mechanism.support_probabilities
+    unbiased, g = mechanism.unbiased_frequencies(question.statistic.histograms[0], 100), q + (p - q) * f
+    supports = 100 * (q + (p - q) * unbiased)
+    # The sum over people of the probability that the category is theirs, by whether their report supports it.
+    people = supports * f * p / g + (100 - supports) * f * (1.0 - p) / (1.0 - g)
+    np.testing.assert_allclose(of_people(question, belief), people / people.sum())
+
+
+def test_people_who_differ_from_their_population_are_seen_with_a_large_epsilon() -> None:
+    """Shares that are equal in a population are not equal among 20,000 people of it."""
+    mechanism, gains = RandomisedResponse(4.0, size=5), []
+    for seed in range(8):
+        values = np.random.default_rng(seed).integers(0, 5, 20_000)
+        question = question_of(attribute_of(categories(5), mechanism), values, 1000 + seed)
+        belief, own = share_belief(question), np.bincount(values) / 20_000
+        errors = [((found - own) ** 2).sum() for found in (of_people(question, belief), belief.shares)]
+        gains.append(errors[0] / errors[1])
+    assert np.mean(gains) < 0.5
 
 
 KINDS = [

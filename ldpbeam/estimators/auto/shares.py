@@ -21,6 +21,7 @@ from ldpbeam.estimators.auto.share_likelihood import (
     MOST_CATEGORIES,
     Likelihood,
     by_place,
+    independent_reports,
     likelihood_of,
 )
 from ldpbeam.estimators.auto.share_prior import MOST_STEPS, Posterior, posterior
@@ -99,8 +100,26 @@ def _belief(likelihood: Likelihood) -> ShareBelief:
     return ShareBelief(likelihood, without_order, along, 1.0 / (1.0 + math.exp(odds)))
 
 
+def of_people(question: Question, belief: ShareBelief) -> Floats:
+    """The shares of the people who reported, given those of the population: one step of EM, with sum 1.
+
+    Given the population's shares f, the number of a category's people has the variance f (1 - f)/n around
+    its mean; by n reports with the slope s of the log-likelihood, the posterior mean is f + f (1 - f) s/n.
+
+    Returns:
+        Shares by category, shape (categories,); those of candidates without a name are one.
+    """
+    likelihood, shares = belief.likelihood, belief.shares
+    at_places = by_place(question, shares)
+    reports = sum(independent_reports(question, index, at_places) for index in question.versions)
+    of_groups = np.bincount(likelihood.members, shares) / likelihood.sizes
+    slopes = likelihood.slopes(of_groups[:, None])[likelihood.members, 0]
+    moved = np.maximum(shares + shares * (1.0 - shares) * slopes / reports, 0.0)
+    return np.asarray(moved / moved.sum())
+
+
 def auto_shares(question: Question) -> Estimate:
-    """The shares of categories: not below zero, with sum 1.
+    """The shares of categories of the people who reported: not below zero, with sum 1.
 
     If a mechanism gives no unbiased shares, this is :func:`~ldpbeam.estimators.em.em`.
     """
@@ -111,7 +130,7 @@ def auto_shares(question: Question) -> Estimate:
     steps = belief.without_order.steps
     return question.answer_distribution(
         "auto",
-        by_place(question, belief.shares),
+        by_place(question, of_people(question, belief)),
         n_iterations=steps,
         converged=steps < MOST_STEPS,
         details=details,
