@@ -7,6 +7,7 @@ import json
 from importlib.resources import files
 
 from ldpbeam.answers.explain import explain
+from ldpbeam.answers.registry_entry import registry_entry
 from ldpbeam.clients.described import described_clients
 from ldpbeam.command_line.checks import study_of
 from ldpbeam.errors import DONE, UserError, meant_or_known
@@ -27,6 +28,8 @@ def explain_command(options: argparse.Namespace) -> int:
         _print_estimators()
     elif options.schema:
         print(json.dumps(study_schema(), indent=2))
+    elif options.registry:
+        print(json.dumps(registry_entry(study_of(options.registry)), indent=2))
     elif options.counts:
         _print_counts(study_of(options.counts))
     else:

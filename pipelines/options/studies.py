@@ -67,6 +67,7 @@ def explain(parser: Parser) -> None:
     one = group.add_mutually_exclusive_group(required=True)
     one.add_argument("--study", metavar="FILE", help="what this study will do")
     one.add_argument("--counts", metavar="FILE", help="print the SQL that counts the numbers of this study")
+    one.add_argument("--registry", metavar="FILE", help="print an entry for registries of deployments")
     one.add_argument("--mechanisms", action="store_true", help="list all mechanisms, one per line")
     one.add_argument("--estimators", action="store_true", help="list all estimators, one per line")
     one.add_argument("--schema", action="store_true", help="print the JSON Schema of study files")

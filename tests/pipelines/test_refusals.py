@@ -69,7 +69,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("explain --study small.yaml --job_name x", "unknown option --job_name"),
         ("explain --study small.yaml extra", "unexpected argument 'extra'"),
         ("explain small.yaml", "--mechanisms --estimators --schema is required; write --study small.yaml"),
-        ("explain", "--study --counts --mechanisms --estimators --schema is required"),
+        ("explain", "--study --counts --registry --mechanisms --estimators --schema is required"),
         ("explain --schema --mechanisms", "argument --mechanisms: not allowed with argument --schema"),
         ("estimate small.yaml in.jsonl", "required: --study, --output; write --study small.yaml"),
         ("estimate --study small.yaml in.jsonl --output o", "; files of reports are named with --input"),
