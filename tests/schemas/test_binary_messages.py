@@ -51,17 +51,6 @@ def test_a_single_object_of_another_schema_is_bad() -> None:
     assert refused.column("position") == [2]
 
 
-def test_objects_that_are_cut_cost_only_themselves() -> None:
-    given = [Message(str(n), single_object(own), AVRO) for n, own in enumerate(OWN)]
-    for cut in (2, 3, 7):
-        given[cut] = Message(str(cut), given[cut].data[:-1], AVRO)
-    found = read(*given)
-    assert [(bad.message, bad.reason) for bad in found.bad] == [(given[n], "bad_message") for n in (2, 3, 7)]
-    assert [(row["position"], row["payload"]) for row in found.rows] == [
-        (n, n / 4) for n in (0, 1, 4, 5, 6, 8, 9)
-    ]
-
-
 @pytest.mark.parametrize("start", [b"\xc3\x01", b"\xc3\x01\x99", OBJECT[:9]])
 def test_an_object_without_a_whole_fingerprint_has_an_unknown_schema(start: bytes) -> None:
     (bad,) = read(Message("1", start, AVRO)).bad

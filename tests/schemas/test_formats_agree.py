@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -224,28 +223,3 @@ def test_what_is_missing_is_missing_in_every_format(name: str, tmp_path: Path) -
     mixed_texts = [None, "ann", None, "7", "7", "7", None, None, None, None, "nan"]
     check(record_faces(name, mixed, tmp_path), expected(mixed_texts))
     check(arrow_faces(name, pa.nulls(2), tmp_path), expected([None, None]))
-
-
-def test_blank_text_is_no_id_in_any_format(tmp_path: Path) -> None:
-    blank = ["   ", "\u200b", "\u00a0\ufeff"]
-    for name in ("user_id", "report_id"):
-        for faces in (
-            arrow_faces(name, pa.array(blank), tmp_path),
-            record_faces(name, blank, tmp_path),
-            avro_faces(name, "string", blank, tmp_path),
-        ):
-            check(faces, [None] * len(blank))
-
-
-def test_every_form_of_a_uuid_is_one_id_in_every_format(tmp_path: Path) -> None:
-    one = uuid.UUID("e05aa883-acaf-40ad-bf54-02c8ce485fb0")
-    forms = [str(one), str(one).upper(), one.hex, f"{{{one}}}", one.urn, f"{{{one.hex}}}"]
-    for name in ("user_id", "report_id"):
-        expected = [one.bytes] * len(forms)
-        check(arrow_faces(name, pa.array(forms), tmp_path), expected)
-        check(arrow_faces(name, pa.array([one.bytes] * 2, pa.binary(16)), tmp_path), expected[:2])
-        check(record_faces(name, forms, tmp_path), expected)
-        check(record_faces(name, [*forms, one.bytes, one], tmp_path), [*expected, *expected[:2]])
-        check(avro_faces(name, "string", forms, tmp_path), expected)
-        fixed = {"type": "fixed", "name": "U", "size": 16}
-        check(avro_faces(name, fixed, [one.bytes] * 2, tmp_path), expected[:2])

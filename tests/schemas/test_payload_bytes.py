@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,7 +20,6 @@ from ldpbeam.schemas.encodings import avro, avro_blocks, avro_headers
 from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.reports.payloads import bytes_in, payload_column, payloads_in
-from ldpbeam.schemas.reports.records import by_payload
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 
 reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
@@ -150,19 +148,6 @@ def test_numbers_stay_numbers() -> None:
         np.testing.assert_array_equal(payloads_in(column, values.dtype), values)
 
 
-@reproducibly
-@given(st.lists(st.one_of(texts, raws, numbers, st.none(), st.booleans(), st.just([1])), max_size=20))
-def test_records_are_parted_by_the_kind_of_their_payloads(values: list[Any]) -> None:
-    records = [{"payload": value} for value in values] + [{}]
-    parts = [part.tolist() for part in by_payload(records)]
-    assert sorted(itertools.chain(*parts)) == list(range(len(records)))
-    assert 1 <= len(parts) <= 3
-    for part in parts:
-        assert part == sorted(part)
-        kinds = [type(records[row].get("payload")) for row in part]
-        assert len({k if k in (str, bytes) else None for k in kinds}) == 1
-
-
 FIXED = {"type": "fixed", "name": "Three", "size": WIDTH}
 three = st.binary(min_size=WIDTH, max_size=WIDTH)
 AVRO: dict[str, tuple[Any, Any]] = {
@@ -234,20 +219,6 @@ def test_avro_has_them_as_fixed_as_bytes_and_in_unions(name: str, plain: bool, d
         else:
             assert column[index].as_py() == value
     assert sorted(seen) == list(range(len(values)))
-
-
-def test_rows_of_a_block_of_several_kinds_keep_their_places() -> None:
-    values = [0.5, b"abc", 1.5, b"ab", b"xyz", 2.5]
-    stream = io.BytesIO(avro_file(["double", "bytes"], values, plain=False))
-    header = avro_headers.read_header(stream)
-    blocks = avro_blocks.read_blocks(stream, header, 0, len(stream.getvalue()))
-    batches = list(avro.decode_blocks(header, blocks, Columns()))
-    found = {}
-    for batch in batches:
-        assert isinstance(batch, pa.RecordBatch)
-        found.update(zip(batch.column("row").to_pylist(), batch.column("payload").to_pylist(), strict=True))
-    assert [found[row] for row in range(6)] == values
-    assert len({batch.column("position")[0].as_py() for batch in batches}) == 1
 
 
 RAW = [b"abc", None, b"\x00\x00\x00", b"\xff\xfe\xfd", b"xyz"]

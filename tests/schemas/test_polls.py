@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from fuzz import avro_inputs, columnar_inputs, poll_inputs
+from fuzz import avro_inputs, poll_inputs
 from fuzz.poll_inputs import ARROW, AVRO, EVENT, JSON, LINES, NEW_YEAR, SCHEMAS
 from support.covering import EVERY
 from support.polls import PREFIX, at_once, bad_in, offsets, one_by_one, reports_in
@@ -279,33 +279,3 @@ def test_a_poll_is_decoded_in_parts_of_bounded_size(monkeypatch: pytest.MonkeyPa
 
 def test_a_poll_of_nothing_has_no_parts() -> None:
     assert not list(decode_poll(Poll([], [], Ids(pa.array([], pa.int64()), prefix=PREFIX)), WANTED))
-
-
-def test_columns_of_a_poll_of_strangers_are_valid() -> None:
-    columnar_inputs.prepare()
-    rng = Random(1)
-    messages = [(columnar_inputs.stream(rng)[: 2**14], ARROW) for _ in range(30)]
-    for item in at_once(messages, WANTED, offsets(0, 30)):
-        if not isinstance(item, BadMessage):
-            item.validate(full=True)
-
-
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (b'{\0"\0a\0"\0:\0}', "it is text in UTF-16"),
-        (GOOD.decode().encode("utf-16"), "it is text in UTF-16"),
-        (b"[" + GOOD + b"]", "it is a JSON array"),
-        (b" \r\n", "not JSON: it is empty"),
-        (b"\xef\xbb\xbf", "not JSON: it is empty"),
-        (GOOD[:-1] + b"\n", "not JSON: Expecting ',' delimiter"),
-        (GOOD + b"\n" + GOOD, "not JSON: Extra data"),
-        (b"[1]\n", "not a JSON object: list"),
-    ],
-)
-def test_what_is_no_report_among_reports_says_why(data: bytes, problem: str) -> None:
-    messages = [(dumped(record), JSON) for record in records(20)]
-    messages[7] = (data, JSON)
-    (bad,) = (item for item in at_once(messages, WANTED, offsets(0, 20)) if isinstance(item, BadMessage))
-    assert bad.problem.startswith(problem)
-    assert (bad.message.id, bad.message.data, bad.data, bad.row) == (f"{PREFIX}/7", data, data, 0)

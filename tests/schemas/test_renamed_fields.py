@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.sent_messages import OWN, arrow, line, lines, single_object
+from support.sent_messages import OWN, arrow, line, single_object
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.encodings.avro_blocks import read_blocks
 from ldpbeam.schemas.encodings.avro_headers import read_header
 from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.files.json_lines import decode_lines
-from ldpbeam.schemas.messages.decode import ARROW, JSON, LINES, Message, decode_messages
+from ldpbeam.schemas.messages.decode import ARROW, JSON, Message, decode_messages
 from ldpbeam.schemas.reports import fields
 from ldpbeam.schemas.reports.columns import NEAR, RECORD, Columns
 
@@ -81,11 +81,6 @@ def of_parquet(records: list[Record], wanted: Columns) -> Iterable[Any]:
     return parquet.decode_row_group(stream, parquet.read_footer(stream), 0, wanted)
 
 
-def of_nested_parquet(records: list[Record], wanted: Columns) -> Iterable[Any]:
-    field = wanted.fields["payload"]
-    return of_parquet([{**own, field: [own[field]]} for own in records], wanted)
-
-
 def of_avro(data: bytes, wanted: Columns) -> Iterable[Any]:
     stream = io.BytesIO(data)
     header = read_header(stream)
@@ -127,24 +122,17 @@ def of_messages(records: list[Record], wanted: Columns) -> Iterable[Any]:
     return decode_messages([Message(str(at), line(own), JSON) for at, own in enumerate(records)], wanted)
 
 
-def of_message_of_lines(records: list[Record], wanted: Columns) -> Iterable[Any]:
-    return decode_messages([Message("7", lines(records), LINES)], wanted)
-
-
 def of_arrow(records: list[Record], wanted: Columns) -> Iterable[Any]:
     return decode_messages([Message("7", arrow(pa.RecordBatch.from_pylist(records)), ARROW)], wanted)
 
 
 WAYS: dict[str, tuple[list[Record], Callable[[list[Record], Columns], Iterable[Any]]]] = {
     "lines": (RECORDS, of_lines),
-    "mixed lines": (MIXED, of_lines),
     "parquet": (RECORDS, of_parquet),
-    "nested parquet": (RECORDS, of_nested_parquet),
     "avro": (RECORDS, of_avro_records),
     "mixed avro": ([{**RECORDS[0], "payload": own} for own in (0.5, "ab", [1, 2])], of_avro_records),
     "fixed avro": (RECORDS, of_fixed_avro),
     "messages": (MIXED, of_messages),
-    "message of lines": (RECORDS, of_message_of_lines),
     "arrow": (RECORDS, of_arrow),
 }
 
