@@ -181,14 +181,6 @@ def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., 
     assert list(Draft202012Validator(schema).iter_errors(study | {"format": 2})) != []
 
 
-def test_parquet_is_read_too(init: Callable[..., Any], tmp_path: Path) -> None:
-    pq.write_table(pa.table({"age": [18, 43, 91], "id": ["a", "b", "c"]}), tmp_path / "people.parquet")
-    ran = init("people.parquet", "--attribute", "age")
-    assert ran.code == 0, ran.err
-    assert read_study(tmp_path / "study.yaml").attribute("age").domain == Numeric(10, 100)
-    assert "perturb" not in ran.out
-
-
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [

@@ -218,43 +218,12 @@ def _windows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(keys) == 3 + 24
 
 
-def _solved(_: pytest.MonkeyPatch) -> None:
-    records = [{"user_id": f"u{n}", "event_time": START - (n // 2) * HOUR} for n in range(40)]
-    assert len(estimated(STUDY, records[0])[0]) == 0
-    assert len(estimated(STUDY, *records)[0]) == 20
-    assert len(estimated(study_of(publish={"windows": 5}), *records)[0]) == 5
-
-
 def _groups(_: pytest.MonkeyPatch) -> None:
     study = study_of(groups={"field": "g", "at_most": 3})
     single = [{"user_id": f"u{n}", "g": f"g{n}"} for n in range(50)]
     found, counts = estimated(study, *single)
     assert [(solved.other_groups, solved.reports) for solved in found] == [(47, 47)]
     assert (counts["not_estimated"], counts["reports_not_estimated"]) == (3, 3)
-
-
-def _coordinates(_: pytest.MonkeyPatch) -> None:
-    vector = {
-        "domain": {"coordinates": 4, "values": [0, 1]},
-        "services": {"a": {"mechanism": "piecewise", "epsilon": 1.0}},
-        "estimates": {"mean": {"estimator": "ivw"}},
-    }
-    study = study_of(attributes={"x": vector}, windows=None)
-    client = ldp.Client(study, "x", "a", rng=np.random.default_rng(1))
-    table = client.reports(np.full((200, 4), 0.5), [f"u{n}" for n in range(200)])
-    assert sorted({solved.attribute for solved in ldp.estimate(study, table)}) == [f"x.{n}" for n in range(4)]
-
-
-def _names(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, counts = estimated(
-        STUDY, *({"user_id": "u", "attribute": f"y{n}", "service": "a"} for n in range(9))
-    )
-    assert (found, counts["dead_letters"]) == ([], 9)
-
-
-def _dead_letters(_: pytest.MonkeyPatch) -> None:
-    _, counts = estimated(STUDY, *({"user_id": f"u{n}", "payload": 1e9} for n in range(9)))
-    assert (counts["dead_letters"], counts["in"]) == (9, 9)
 
 
 @pytest.fixture
@@ -274,13 +243,6 @@ def _files(output: Output) -> None:
         assert len(names) == files, names
 
 
-def _ledger(_: pytest.MonkeyPatch) -> None:
-    """An entry is one of a snapshot, of which there are so many."""
-    study = study_of(groups={"field": "g", "at_most": 3})
-    records = [{"user_id": f"u{n}", "g": f"g{n}", "event_time": START + n % 2 * HOUR} for n in range(50)]
-    assert estimated(study, *records)[1]["not_estimated"] == 2 * 3
-
-
 def _files_of_estimate(output: Output) -> None:
     """Forty windows of one report each."""
     few = [("x", [snapshot(1, hour)]) for hour in range(40)]
@@ -293,13 +255,8 @@ def _files_of_estimate(output: Output) -> None:
 COSTS: dict[str, Any] = {
     "open windows of a stream": _windows,
     "windows of a batch run": _files_of_estimate,
-    "windows that are solved": _solved,
     "groups": _groups,
-    "coordinates of a vector": _coordinates,
-    "attributes and services": _names,
-    "dead letters": _dead_letters,
     "files of a stream": _files,
-    "entries of the ledger": _ledger,
 }
 
 

@@ -131,12 +131,6 @@ def test_regions_become_a_total(hours: Callable[..., Given]) -> None:
     assert (found.merged, found.repeated) == (144, 0)
 
 
-def test_the_same_file_twice_adds_nothing(hours: Callable[..., Given]) -> None:
-    given = hours()
-    once, twice = rolled_up(STUDY, given), rolled_up(STUDY, [*given, *given, *given])
-    assert (twice.snapshots, twice.merged, twice.repeated) == (once.snapshots, 72, 144)
-
-
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_two_panes_the_last_stands(order: int, hours: Callable[..., Given]) -> None:
     first = within(hours(), 0, 1)
