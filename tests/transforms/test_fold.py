@@ -17,6 +17,7 @@ from support.pane_reports import (
     NOT_TO_JOIN,
     Report,
     batches_of,
+    cut,
     study_of,
     study_text,
     times_of,
@@ -67,16 +68,6 @@ def fold_window(study: Study, batches: Sequence[pa.RecordBatch], window: tuple[i
     """What a stream makes of all reports of a window."""
     fold = Fold(study, report_ids=study.duplicates == "drop")
     return fold.fold_window(study.attribute("x"), batches, window)
-
-
-def cut(reports: Sequence[Report], order: random.Random) -> list[pa.RecordBatch]:
-    """The reports in any order, in batches of any size."""
-    shuffled, batches = order.sample(list(reports), len(reports)), []
-    while shuffled:
-        size = order.randint(1, len(shuffled))
-        batches += batches_of(*shuffled[:size])
-        shuffled = shuffled[size:]
-    return order.sample(batches, len(batches))
 
 
 @pytest.mark.parametrize("name", KINDS)

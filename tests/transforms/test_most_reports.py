@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.kept_one_by_one import Sent, draw
 from support.kept_one_by_one import batches_of as batches_of_sent
 from support.keyed_state import Key, StreamByHand, main_and_counts
-from support.pane_reports import NOT_TO_JOIN, Report, batches_of, study_text
+from support.pane_reports import NOT_TO_JOIN, Report, cut, study_text
 from support.pane_scripts import Step
 from support.tallied import tallied
 
@@ -59,16 +59,6 @@ def _every_batch_is_looked_through() -> Iterator[None]:
         patch.setattr(kept_module, "_FEW", 0)
         patch.setattr(unbounded, "HELD_REPORTS", 6)
         yield
-
-
-def cut(reports: Sequence[Report], order: random.Random) -> list[pa.RecordBatch]:
-    """The reports in any order, in batches of any size."""
-    shuffled, batches = order.sample(list(reports), len(reports)), []
-    while shuffled:
-        size = order.randint(1, len(shuffled))
-        batches += batches_of(*shuffled[:size])
-        shuffled = shuffled[size:]
-    return order.sample(batches, len(batches))
 
 
 def service(version: int) -> str:
