@@ -136,14 +136,6 @@ def test_released_numbers_are_those_of_dense_loops(mechanism, function, rules, e
     assert function(attribute, statistic) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
-def test_pm_ems_is_finer_from_100_000_reports_on():
-    attribute, statistic = one_service("PM", 1.0, 100_000)
-    matrix, counts = attribute.channel(0).dense(), statistic.histograms[0]
-    fine, coarse = (dense_em(matrix, counts, (1, 2), share * np.e, 5000) for share in (1e-4, 1e-3))
-    assert fine[1] > coarse[1]
-    assert released.pm_ems(attribute, statistic) == pytest.approx(fine[0], rel=1e-6)
-
-
 def grr(categories, epsilon, people):
     rng = np.random.default_rng(2)
     attribute = asked("GRR", epsilon, categories)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -139,13 +138,3 @@ def test_the_transforms_are_a_sentence_too(place: Path, without_beam: dict[str, 
         assert ran.returncode == 1
         last = ran.stderr.splitlines()[-1]
         assert last == "ModuleNotFoundError: ldpbeam.beam needs Apache Beam: pip install 'ldpbeam[beam]'"
-
-
-def test_the_block_of_the_readme_runs(place: Path, without_beam: dict[str, str]) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block, *_) = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
-    ran = subprocess.run(
-        [sys.executable, "-c", block], cwd=place, env=without_beam, capture_output=True, text=True
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "together" in ran.stdout or "minutes" in ran.stdout

@@ -10,17 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from scipy.stats import norm
 from support.estimate_records import held, paid, price, results
 
 import ldpbeam as ldp
 from ldpbeam.answers.between import between_groups, between_windows
-from ldpbeam.answers.difference import Difference, compared, ends_of
-from ldpbeam.answers.named_numbers import numbers_of
+from ldpbeam.answers.difference import Difference, compared
 from ldpbeam.intervals.any_look import widening
-from ldpbeam.intervals.bounded import within_one
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 TEN, ELEVEN, TWELVE = (f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12))
@@ -198,24 +195,6 @@ def test_overlapping_windows_share_reports() -> None:
     assert {own.number: own.low for own in found.comparison.differences}["quantile 0.5"] == pytest.approx(
         -3.0
     )
-
-
-@pytest.mark.parametrize(("one", "two"), [(0.02, 0.02), (0.02, 0.4), (0.0, 0.05), (0.5, 0.55)])
-def test_differences_of_bounded_intervals_hold_the_truth(one: float, two: float) -> None:
-    """20,000 pairs of shares with standard errors 0.03 and 0.05: at least 95%, less 3.5 standard errors."""
-    rng, runs, errors = np.random.default_rng(1), 20_000, (0.03, 0.05)
-    told = [truth + error * rng.normal(size=runs) for truth, error in zip((one, two), errors, strict=True)]
-    sides = []
-    for shares, error in zip(told, errors, strict=True):
-        ends = within_one(shares, np.full(runs, error), 0.95)
-        (part,) = numbers_of(paid(
-            categories=tuple(map(str, range(runs))), frequencies=np.clip(shares, 0, 1).tolist(),
-            intervals=held(certain={"frequencies": ends}),
-        ))  # fmt: skip
-        sides.append(part)
-    low, high = ends_of(sides[0], sides[1], np.hypot)
-    holding = np.mean((low <= two - one) & (two - one <= high))
-    assert holding > 0.95 - 3.5 * math.sqrt(0.95 * 0.05 / runs)
 
 
 def at_any_look(mean: float, room: float, **changed: Any) -> EstimateRecord:

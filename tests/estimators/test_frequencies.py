@@ -80,23 +80,6 @@ def test_norm_sub_equals_the_papers_iteration(seed: int, size: int, noise: float
     assert found.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-def test_services_are_averaged_by_reports_over_variance() -> None:
-    attribute = asked(0.5, 2.0)
-    statistic, _ = reported(attribute, 1000, 1)
-    total, weight = np.zeros(5), 0.0
-    for version, histogram in zip(attribute.versions, statistic.histograms, strict=True):
-        E = math.exp(version.mechanism.epsilon)
-        own = histogram.sum() * (E - 1) ** 2 / (5 - 2 + E)
-        p, q = E / (E + 4), 1 / (E + 4)
-        total += own * (histogram / histogram.sum() - q) / (p - q)
-        weight += own
-    found = estimate("inversion", attribute, statistic)
-    np.testing.assert_allclose(found.distribution, total / weight, atol=1e-12)
-    repaired = estimate("norm_sub", attribute, statistic)
-    np.testing.assert_allclose(repaired.distribution, norm_sub(total / weight), atol=1e-12)
-    assert (found.mean, found.variance) == (None, None)
-
-
 def test_what_does_not_fit_is_refused() -> None:
     numeric = Attribute("x", Numeric(0.0, 1.0), 8, (ServiceVersion("s", "", Piecewise(1.0)),))
     for name in ("inversion", "norm_sub", "mle"):

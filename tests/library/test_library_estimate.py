@@ -62,33 +62,17 @@ def values(name: str, rng: np.random.Generator) -> Any:
 
 
 def reported(text: str) -> tuple[ldp.Study, list[pa.Table]]:
-    """A study, and for each service a table: some people and ids come twice, some reports are nonsense."""
+    """A study, and the reports of people, a table for each service."""
     study, rng = ldp.Study.from_yaml(text), np.random.default_rng(11)
     (name,) = study.attributes
-    users = np.array([f"person {place}" for place in rng.integers(0, PEOPLE * 9 // 10, PEOPLE)])
-    # These two reports have one id.
-    users[5::6] = users[4::6][: len(users[5::6])]
-    times = TEN + rng.integers(0, 7_200_000, PEOPLE)
-    given: dict[str, Any] = {"event_times": times} if study.windows else {}
+    users = [f"person {place}" for place in range(PEOPLE)]
+    given: dict[str, Any] = {"event_times": TEN + rng.integers(0, 7_200_000, PEOPLE)} if study.windows else {}
     if study.groups:
         given["groups"] = rng.choice(["north", "south", "west"], PEOPLE, p=[0.6, 0.3, 0.1])
-    ids = [f"id {place // 2}" if place % 3 else None for place in range(PEOPLE)]
-    tables = []
-    for service in study.attributes[name].services:
-        client = ldp.Client(study, name, service, rng=rng)
-        table = client.reports(values(name, rng), users, report_ids=ids, **given)
-        tables.append(_damaged(table))
-    return study, tables
-
-
-def _damaged(table: pa.Table) -> pa.Table:
-    """The table, where two reports name no service, one an unknown service, and one has no user."""
-    services = table.column("service").to_pylist()
-    services[3], services[4], services[7] = None, None, "nobody"
-    users = table.column("user_id").to_pylist()
-    users[9] = None
-    table = table.set_column(table.schema.get_field_index("service"), "service", pa.array(services))
-    return table.set_column(table.schema.get_field_index("user_id"), "user_id", pa.array(users, pa.binary()))
+    return study, [
+        ldp.Client(study, name, service, rng=rng).reports(values(name, rng), users, **given)
+        for service in study.attributes[name].services
+    ]
 
 
 MINUTES = ldp.Study.from_dict(

@@ -70,19 +70,6 @@ def test_bits_of_long_vectors_are_drawn_and_counted_in_blocks_as_at_once(
     assert mechanism.histogram(whole, 0).tolist() == counts.tolist()
 
 
-def test_variances_are_those_of_the_papers() -> None:
-    for epsilon in (0.3, 1.0, 3.0):
-        E = math.exp(epsilon)
-        s = math.exp(epsilon / 2)
-        assert make("oue", epsilon, 9).frequency_variance == pytest.approx(4 * E / (E - 1) ** 2)
-        assert make("sue", epsilon, 9).frequency_variance == pytest.approx(s / (s - 1) ** 2)
-        # Row 0 of the 16 says nothing, and has no noise.
-        hadamard = 15 / 16 * ((E + 1) / (E - 1)) ** 2 - 1 / 16**2
-        assert make("hadamard", epsilon, 9).frequency_variance == pytest.approx(hadamard)
-    # Where g is E + 1 exactly, OLH's is OUE's.
-    assert make("olh any", math.log(3), 9).frequency_variance == pytest.approx(4 * 3 / 2**2)
-
-
 @pytest.mark.parametrize("name", ["oue", "sue", "hadamard"])
 def test_the_variance_of_a_rare_category_is_that_of_one_reports_share(name: str) -> None:
     """Exactly, over every report that there is: its share of a category that its sender has not."""

@@ -182,29 +182,6 @@ def test_reports_that_no_client_of_a_tree_can_send_are_refused() -> None:
     assert accepted(auto, (1, 0, 1), (1, 7, 1), (2, 7, 1), (2, 7, 5)) == [True, False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("binned", {"bins": 1}, "bins must be a whole number from 2 to 65536, found 1"),
-        ("binned", {"bins": 2.5}, "bins must be a whole number"),
-        ("binned", {"bins": True}, "bins must be a whole number"),
-        ("binned", {"oracle": "piecewise"}, "'piecewise' is for numeric values"),
-        ("binned", {"oracle": "nothing"}, "unknown mechanism 'nothing'"),
-        ("hierarchy", {"leaves": 100}, "a power of branching, 4, found 100; 4, 16, 64, 256, "),
-        ("hierarchy", {"leaves": "256"}, "leaves must be a power of branching"),
-        ("hierarchy", {"branching": 1, "leaves": 1}, "branching must be a whole number from 2"),
-        ("hierarchy", {"branching": True}, "branching must be a whole number from 2"),
-        ("hierarchy", {"oracle": "oue"}, "oracle must be one of auto, grr, olh, hadamard, found 'oue'"),
-        ("haar", {"leaves": 100}, "a power of two from 2 to 65536, found 100"),
-        ("haar", {"leaves": 1}, "a power of two"),
-        ("haar", {"branching": 4}, "has no option 'branching'; it takes leaves"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        build_mechanism(name, DOMAIN, 1.0, **options)
-
-
 @pytest.mark.parametrize("name", ["binned", "hierarchy", "haar"])
 def test_buckets_that_are_no_multiple_are_refused(name: str) -> None:
     option = {"bins": 16} if name == "binned" else {"leaves": 16}

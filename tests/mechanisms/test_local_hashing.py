@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.given_draws import Given
 
-from ldpbeam import Answers, Attribute, Categories, ServiceVersion, tally
-from ldpbeam.estimators import estimate
 from ldpbeam.mechanisms import (
     LocalHashing,
     OptimisedUnaryEncoding,
@@ -25,30 +22,6 @@ from ldpbeam.mechanisms.categories.xxh32 import xxh32, xxh32_of_text
 
 reproducibly = settings(derandomize=True, deadline=None, max_examples=40)
 words = st.integers(0, 2**32 - 1)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0])
-def test_with_any_seed_the_own_hash_has_p_and_every_other_one_q(epsilon: float) -> None:
-    """For one value and seed, over all draws: the hash's probabilities are p once, else q."""
-    mechanism = LocalHashing(epsilon, size=50, seeds="any")
-    g = round(math.exp(epsilon)) + 1
-    keep = mechanism.probabilities[0]
-    assert mechanism.hashes == g >= 2
-    assert keep == pytest.approx(math.exp(epsilon) / (math.exp(epsilon) + g - 1), rel=1e-12)
-    seeds = np.random.default_rng(1).random(20)
-    for value, seed in itertools.product((0, 17, 49), seeds):
-        hashed = int(mechanism.hash(np.array([value]), np.array([math.floor(seed * 2**32)]))[0])
-        # Each draw of another hash stands for 1/(g - 1), kept ones (below p) for p, others for 1 - p.
-        draws = (np.arange(g - 1) + 0.5) / (g - 1)
-        probability = np.zeros(g)
-        for kept, share in ((keep - 1e-9, keep), (keep + 1e-9, 1 - keep)):
-            script = Given([*np.full(g - 1, seed), *np.full(g - 1, kept), *draws])
-            reports = mechanism.perturb(np.full(g - 1, value), script)
-            assert set(reports["seed"].tolist()) == {math.floor(seed * 2**32)}
-            probability += share / (g - 1) * np.bincount(reports["hash"], minlength=g)
-        others = np.delete(probability, hashed)
-        assert probability.sum() == pytest.approx(1.0, abs=1e-12)
-        np.testing.assert_allclose(probability[hashed] / others, math.exp(epsilon), rtol=1e-9)
 
 
 def test_any_seed_is_any_32_bits_and_a_family_its_own() -> None:
@@ -134,27 +107,6 @@ def test_hashes_from_g_up_and_seeds_beyond_the_family_are_refused() -> None:
     assert free.is_report(payloads).tolist() == [True, True, False, True, True, False]
     assert family.payload_dtype.itemsize == 8
     assert np.frombuffer(bytes(range(8)), dtype=family.payload_dtype)[0].tolist() == (0x03020100, 0x07060504)
-
-
-def test_a_third_of_a_million_reports_of_olh_are_estimated_in_little_memory() -> None:
-    size, users = 222, 333_000
-    mechanism = LocalHashing(1.0, size=size)
-    names = Categories(tuple(map(str, range(size))))
-    attribute = Attribute("colour", names, 0, (ServiceVersion("s", "", mechanism),))
-    rng = np.random.default_rng(10)
-    values = np.minimum(rng.geometric(0.1, users) - 1, size - 1)
-    reports = mechanism.perturb(values, rng)
-    tracemalloc.start()
-    try:
-        statistic = tally(attribute, users, [Answers(0, np.arange(users), reports)])
-        answer = estimate("em", attribute, statistic, options={"max_iterations": 40, "accelerated": True})
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 200e6
-    # EM is on its way to the truth already: nearer than the uniform guess.
-    truth = np.bincount(values, minlength=size) / users
-    assert np.abs(answer.distribution - truth).sum() < 0.5 * np.abs(1 / size - truth).sum()
 
 
 @pytest.mark.parametrize(

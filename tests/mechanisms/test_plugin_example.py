@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from laws import LAWS
 from support.registries import fresh
 
-from ldpbeam import build_mechanism
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
@@ -54,12 +53,6 @@ def test_the_mechanisms_keep_every_law_that_applies(registered: None, case: Case
     assert len(laws) > 10
     for law in laws:
         law(case)
-
-
-@pytest.mark.parametrize("silence", [0.0, 1.0])
-def test_an_option_that_cannot_be_is_refused(registered: None, silence: float) -> None:
-    with pytest.raises(ValueError, match="silence must be above 0 and below 1, found"):
-        build_mechanism("shy", categories(3), 1.0, silence=silence)
 
 
 @pytest.mark.slow

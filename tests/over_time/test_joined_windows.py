@@ -1,4 +1,4 @@
-"""What each user sent in several windows: the variance by user, by brute force and on drawn populations."""
+"""What each user sent in several windows: the variance by user, by brute force."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ldpbeam.over_time.joined_windows import (
     joined_supports,
 )
 
-WINDOWS, SIZE, RUNS = 6, 5, 150
+WINDOWS, SIZE = 6, 5
 
 
 def a_week(rng: np.random.Generator, people: int = 60) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
