@@ -73,14 +73,6 @@ def by_time(messages: Sequence[Any], services: int = 2) -> list[Any]:
     return [messages[each * service + place] for place in range(each) for service in range(services)]
 
 
-def shuffled_within(messages: Sequence[Any], places: int, seed: int) -> list[Any]:
-    """Messages out of order by up to so many places."""
-    order = np.argsort(
-        np.arange(len(messages)) + np.random.default_rng(seed).uniform(0, places, len(messages))
-    )
-    return [messages[place] for place in order.tolist()]
-
-
 def evenly(start: int, length: int, people: int) -> np.ndarray:
     """So many event times in [start, start + length), ascending."""
     return start + np.arange(people) * length // people

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 
-from pubsub_clients import Clients, bodies
 from support.waiting import wait_until
 
 
@@ -21,19 +20,6 @@ def put_gcloud(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> No
     gcloud.chmod(0o755)
     monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
-
-
-def test_without_gcloud_the_own_server_runs_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pubsub_servers: Any, topic_and_subscription: Any
-) -> None:
-    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pubsub_servers.running_server() as server:
-        assert server.name.startswith("the tests' own, because there is no gcloud on PATH")
-        clients = Clients(*topic_and_subscription(server.address))
-        clients.publish(b"x")
-        assert bodies(clients.pull(1)) == [b"x"]
-        clients.close()
 
 
 def test_the_emulator_ends_with_all_that_gcloud_has_started(

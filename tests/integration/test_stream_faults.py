@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from stream_messages import (
     MINUTE,
     WEEK_AGO,
     by_time,
-    client,
     evenly,
     in_batches,
     one_by_one,
@@ -61,51 +59,6 @@ def count(sent: Sequence[Any]) -> int:
 def timings(left: Left) -> dict[tuple[int, int], tuple[str, bool]]:
     """Of each window, in which pane it stands and whether it is complete."""
     return {s.window: (s.pane_timing, s.complete) for s in left.snapshots.values() if s.window is not None}
-
-
-def bad_messages(good: Any, batch: Any) -> Iterator[tuple[str, Any]]:
-    """(why it cannot be used, the message)."""
-    yield "corrupt_block", batch._replace(data=batch.data[: len(batch.data) // 2])
-    report = json.loads(good.data)
-    yield "unknown_content_type", client.Outgoing(b"\x00\xffgarbage", "application/octet-stream", 1)
-    yield "unknown_content_type", client.Outgoing(b"neither said nor JSON", "", 1)
-    yield "not_json", client.Outgoing(good.data[:-5], "application/json", 1)
-    for reason, change in (
-        ("unknown_service", {"service": "bus"}),
-        ("payload_outside_mechanism", {"payload": 1e9}),
-        ("no_event_time", {"event_time": None}),
-    ):
-        yield reason, client.Outgoing(json.dumps({**report, **change}).encode(), "application/json", 1)
-
-
-def test_bad_messages_are_dead_letters_and_the_rest_counts(
-    pubsub: str, topic_and_subscription: Any, batch_of: Any, tmp_path: Path
-) -> None:
-    names = topic_and_subscription(pubsub)
-    sent = reports_of(STUDY, "good", evenly(WEEK_AGO, SIZE, 400), seed=1)
-    good = in_batches(sent)
-    bad = list(bad_messages(one_by_one(sent)[0], good[0]))
-    publish(names.topic, [*good[:3], *(message for _, message in bad), *good[3:]])
-    with streaming(tmp_path, STUDY, "--subscription", names.subscription, *IDLE) as stream:
-        assert stream.wait() == 0, stream.said
-        left = stream.left
-    reasons = Counter(reason for reason, _ in bad)
-    assert left.accounting == {
-        "in": count(sent) + len(bad),
-        "used": count(sent),
-        "duplicates": 0,
-        "late": 0,
-        "out_of_range": 0,
-        "dead_letters": len(bad),
-        "damaged_files": 0,
-        "dead_letters_by_reason": dict(reasons),
-    }
-    assert Counter(letter["reason"] for letter in left.dead_letters) == reasons
-    assert {letter["file"] for letter in left.dead_letters} == {names.subscription}
-    assert "unknown content type" in stream.said
-    batch = batch_of(sent)
-    assert left.statistics == statistics_of(batch.snapshots)
-    assert left.estimates == answers(batch.estimates)
 
 
 def test_a_stream_that_is_asked_to_stop_gives_back_what_it_did_not_take_and_goes_on(
