@@ -35,27 +35,6 @@ def test_the_module_does_what_the_program_does(arguments: list[str]) -> None:
     assert module.stdout + module.stderr
 
 
-def test_the_garbage_collector_leaves_what_a_command_imported_and_no_more() -> None:
-    code = (
-        "import gc, sys\n"
-        "from ldpbeam.command_line.main import main\n"
-        "counts = [gc.get_freeze_count()]\n"
-        "for _ in range(2):\n"
-        "    assert main(['explain', '--estimators']) == 0 and gc.isenabled()\n"
-        "    counts.append(gc.get_freeze_count())\n"
-        "gc.disable()\n"
-        "assert main(['explain', '--mechanisms']) == 0 and not gc.isenabled()\n"
-        "print(*counts, file=sys.stderr)\n"
-    )
-    ran = run(sys.executable, "-c", code)
-    assert ran.returncode == 0
-    before, once, twice = map(int, ran.stderr.split())
-    assert before == 0
-    # What is frozen is freed as ever when nothing refers to it.
-    assert once > 10_000
-    assert once >= twice
-
-
 def test_a_shell_without_completion_is_refused_with_those_that_have_it(command: Any) -> None:
     ran = command("--completion", "csh")
     assert (ran.code, ran.out) == (2, "")

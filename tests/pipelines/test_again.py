@@ -9,7 +9,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -71,19 +70,6 @@ def in_parquet(path: Path) -> Path:
     return path
 
 
-def in_avro(path: Path) -> Path:
-    time = {"type": "long", "logicalType": "timestamp-millis"}
-    types = {"battery": "float", "uid": "bytes", "service": ["null", "string"], "at": time}
-    fields = [
-        {"name": name, "type": kind} for name, kind in {**types, "payload": ["string", "double"]}.items()
-    ]
-    schema = {"type": "record", "name": "Ride", "fields": fields}
-    rows = [{**record, "uid": record["uid"].encode()} for record in records()]
-    with path.open("wb") as stream:
-        fastavro.writer(stream, schema, rows, "deflate", metadata={"ldpbeam.attribute": "x"})
-    return path
-
-
 def outcome(folder: Path) -> Any:
     """The estimates, the statistics and the counts of a run that has its folder for itself."""
     lines = (folder / "estimates.jsonl").read_text().splitlines()
@@ -100,7 +86,7 @@ def statistics(folder: Path, run: str = "") -> dict[Any, Any]:
     return found
 
 
-@pytest.mark.parametrize("write", [in_lines, in_parquet, in_avro])
+@pytest.mark.parametrize("write", [in_lines, in_parquet])
 def test_records_of_a_mended_study_count_as_if_it_had_been_right_from_the_start(
     tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any], write: Any
 ) -> None:

@@ -1,61 +1,25 @@
-"""``ldpbeam estimate``: the study of issue 3 from files of reports to everything a run leaves."""
+"""``ldpbeam estimate``: whose outputs it replaces, how it ends, and its table."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from ldpbeam.mechanisms import Piecewise
 from ldpbeam.pipelines.commands import estimate
 from ldpbeam.study import Study
+from ldpbeam.times import milliseconds
 from ldpbeam.transforms.reports.counts import accounting
 
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 PEOPLE = 900
-WINDOWS = [(f"2026-11-20T{h}:00:00Z", f"2026-11-20T{h + 1}:00:00Z") for h in (10, 11)]
-ESTIMATES = {"together": "ule", "maps_only": "ems", "mean": "ivw"}
-
-
-@pytest.fixture(scope="module")
-def values() -> np.ndarray:
-    return 180 * np.random.default_rng(11).beta(2, 5, PEOPLE)
-
-
-@pytest.fixture(scope="module")
-def sent(commute: Study, values: np.ndarray, simulate: Callable[..., Any]) -> list[Any]:
-    """Two hours of reports; a third of the people do not answer the survey."""
-    parts = simulate(commute, "minutes", values, seed=1, start=START, spread=2 * HOUR)
-    answered = np.arange(PEOPLE) % 3 != 0
-    survey = parts[2]
-    users = survey.users.filter(pa.array(answered))
-    own = {"times": survey.times[answered], "payloads": survey.payloads[answered]}
-    return [*parts[:2], replace(survey, users=users, **own)]
-
-
-@pytest.fixture(scope="module")
-def reports(
-    sent: list[Any], tmp_path_factory: pytest.TempPathFactory, write_reports: Callable[..., Any]
-) -> Path:
-    folder: Path = tmp_path_factory.mktemp("reports")
-    write_reports(folder, sent)
-    return folder / "*.avro"
-
-
-@pytest.fixture(scope="module")
-def people(
-    values: np.ndarray, sent: list[Any], tmp_path_factory: pytest.TempPathFactory, make_people: Any
-) -> Path:
-    path: Path = make_people(tmp_path_factory.mktemp("people") / "p.csv", values, t=sent[0].times)
-    return path
 
 
 # Which run may follow which: test_ownership. Statistics of every domain: test_other_domains; the fields of a
@@ -122,56 +86,29 @@ def test_the_exit_code_and_the_warnings_follow_from_the_accounting(
     assert said in err and bool(said) == bool(err)
 
 
-@pytest.fixture(scope="module")
-def run(
+@pytest.mark.slow
+def test_the_table_compares_every_estimate_with_the_truth(
+    commute: Study,
     commute_text: str,
-    reports: Path,
-    people: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    run_estimate: Callable[..., Any],
-) -> Any:
-    """One run of it all; most tests look at what it left."""
+    tmp_path: Path,
+    simulate: Any,
+    write_reports: Any,
+    make_people: Any,
+    run_estimate: Any,
+) -> None:
+    values = 180 * np.random.default_rng(11).beta(2, 5, PEOPLE)
+    sent = simulate(commute, "minutes", values, seed=1, start=START, spread=2 * HOUR)
+    reports = write_reports(tmp_path / "reports", sent)
+    people = make_people(tmp_path / "people.csv", values, t=sent[0].times)
     options = ("--truth", people, "--value-column", "value", "--time-column", "t")
-    found = run_estimate(tmp_path_factory.mktemp("run"), commute_text, [reports], *options)
-    assert found.code == 0, found.err
-    return found
-
-
-@pytest.mark.slow
-def test_there_is_an_estimate_a_name_and_window_in_order(run: Any) -> None:
-    found = [(e["window_start"], e["window_end"], e["name"], e["estimator"]) for e in run.estimates]
-    assert found == [(*window, *names) for window in WINDOWS for names in ESTIMATES.items()]
-
-
-@pytest.mark.slow
-def test_estimates_say_on_how_many_reports_and_users_they_stand(run: Any, sent: list[Any]) -> None:
-    for place, (start, _) in enumerate(WINDOWS):
-        inside = [(s.times - START) // HOUR == place for s in sent]
-        maps, everything = int(inside[0].sum()), int(sum(part.sum() for part in inside))
-        for line in [e for e in run.estimates if e["window_start"] == start]:
-            alone = line["name"] == "maps_only"
-            assert (line["reports"], line["users"]) == ((maps, maps) if alone else (everything, maps))
-
-
-@pytest.mark.slow
-def test_the_accounting_closes_and_is_printed(run: Any) -> None:
-    total = 2 * PEOPLE + PEOPLE * 2 // 3
-    zeros = dict.fromkeys(("duplicates", "late", "out_of_range", "dead_letters", "damaged_files"), 0)
-    assert run.accounting == {"in": total, "used": total, **zeros, "dead_letters_by_reason": {}}
-    line = f"{total:,} reports in = {total:,} used + 0 duplicates + 0 late + 0 out of range + 0 dead letters"
-    assert line in run.out
-    assert not (run.path / "dead_letters").exists()
-
-
-@pytest.mark.slow
-def test_the_table_compares_every_estimate_with_the_truth(run: Any, people: Path) -> None:
+    run = run_estimate(tmp_path / "run", commute_text, reports, *options)
+    assert run.code == 0, run.err
     lines = run.out.splitlines()
     header = re.split(r"\s{2,}", lines[0].strip())
     assert {"W1", "KS", "JS", "mean - truth", "reports", "users"} <= set(header)
     rows = [line for line in lines if line.startswith("minutes")]
     assert len(rows) == 6
-    truth = np.loadtxt(people, delimiter=",", skiprows=1)
     for row, line in zip(rows, run.estimates, strict=True):
-        place = [start for start, _ in WINDOWS].index(line["window_start"])
-        inside = truth[(truth[:, 1] - START) // HOUR == place, 0]
+        hour = (milliseconds(line["window_start"]) - START) // HOUR
+        inside = values[(sent[0].times - START) // HOUR == hour]
         assert f"{line['mean'] - inside.mean():.4g}" in row.split()

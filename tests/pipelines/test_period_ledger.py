@@ -180,16 +180,6 @@ def test_equal_reports_of_a_user_who_may_send_several_cost_each_and_copies_nothi
     assert found == {start: lines(users, 3.5) for start, users in wanted.items()}
 
 
-@pytest.mark.parametrize("kind", SEVERAL)
-def test_240_equal_reports_of_a_user_are_240_epsilons(kind: str) -> None:
-    text, *_ = SEVERAL[kind]
-    sent = [report(("x", "web"), user, -1, 1_000 * second, "n") for user in (1, 2) for second in range(240)]
-    sent = [one | {"payload": 0} for one in sent]
-    (period,) = ledger_of_reports(parse_study(text), [*sent, *sent]).values()
-    assert period["about_values"] == {24.0: 2}
-    assert period["over"] == 2
-
-
 @given(st.lists(st.builds(Run, reports, spans), min_size=1, max_size=5))
 @settings(max_examples=20)
 def test_scheduled_runs_and_reruns_in_any_order_spend_what_a_dictionary_says(

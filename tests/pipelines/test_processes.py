@@ -257,17 +257,6 @@ def test_processes_start_when_the_rest_is_worth_it(
     assert len(found) - len(there) == here
 
 
-@pytest.mark.parametrize(
-    ("together", "sizes"),
-    [(1, [1, 1, 1, 1, 1, 1, 1]), (2, [4, 3]), (3, [4, 3]), (4, [4, 3]), (5, [7])],
-)
-def test_messages_part_a_snapshot_only_if_its_estimates_are_slow(together: int, sizes: list[int]) -> None:
-    wanted = list(wanted_of(STUDY, SNAPSHOTS[:3]))[2:]
-    messages = list(processes._messages(wanted, together))
-    assert [len(message) for message in messages] == sizes
-    assert list(itertools.chain.from_iterable(messages)) == wanted
-
-
 def test_an_estimate_has_the_same_bits_with_any_number_of_blas_threads() -> None:
     study = parse_study("""\
 study: wide

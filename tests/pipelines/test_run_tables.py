@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.folders.read import read_results
-from ldpbeam.schemas.outputs.tables import ESTIMATES, SCHEMAS, SHARES, estimate_rows, share_rows
+from ldpbeam.schemas.outputs.tables import ESTIMATES, SCHEMAS, SHARES
 
 KINDS = ("batch", "scheduled", "rollup", "stream")
 
@@ -111,12 +110,3 @@ def test_a_study_without_windows_groups_or_shares_has_the_same_columns(
     assert (table.schema.equals(ESTIMATES), shares.schema.equals(SHARES)) == (True, True)
     assert (table.num_rows, shares.num_rows) == (2, 0)
     assert table.column("window_start").null_count == table.column("median").null_count == 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_read_again_gives_the_same_tables(kind: str, folders: dict[str, Path]) -> None:
-    estimates = read_results(str(folders[kind])).estimates
-    for table, rows in (("estimates", estimate_rows(estimates)), ("distribution", share_rows(estimates))):
-        read = pq.read_table(place_of(folders[kind], table))
-        # Equal dictionaries may have their texts in another order.
-        assert (read.schema, read.to_pylist()) == (rows.schema, rows.to_pylist())

@@ -51,11 +51,6 @@ def test_a_job_is_where_the_person_says() -> None:
     assert (own.project, own.region, own.temp_location) == PLACE
 
 
-def test_nothing_of_the_main_module_is_pickled() -> None:
-    options = PipelineOptions(dataflow.options(*PLACE, Path("folder")))
-    assert options.view_as(SetupOptions).save_main_session is False
-
-
 def test_a_plugin_is_installed_after_what_it_needs(packages: list[str]) -> None:
     packages += ["coin", "dice"]
     assert staged() == ["ours.tar.gz", "coin.whl", "dice.whl"]

@@ -70,8 +70,6 @@ JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
         ("--runner flink", {}, 2,
          ["MISSING  Java\n         the job server needs Java 11 to 21: install a JDK",
           "MISSING  Flink\n         name a cluster, as in --flink-master localhost:8081; "]),
-        ("--runner flink --flink-master [local]", {}, 2,
-         ["MISSING  Flink at [local]\n         --flink-master [local]: no cluster is started for a run"]),
         (f"--runner flink --flink-master {SILENT}", {"bin/java": JAVA_17}, 2,
          [f"MISSING  Flink at {SILENT}\n         {SILENT}: no Flink cluster answers there"]),
         (f"PUBSUB_EMULATOR_HOST={SILENT}", {}, 2,

@@ -179,14 +179,6 @@ def test_a_plugin_is_found_by_its_entry_point(
     assert [package.name for package in wheels.plugins()] == sorted([*before, "fair-coin"])
 
 
-def test_a_package_with_other_entry_points_is_no_plugin(
-    installed: Callable[..., Distribution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed({"fair_coin.py": MODULE}, entry_points_txt="[console_scripts]\nfair = fair_coin:main\n")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    assert "fair-coin" not in [package.name for package in wheels.plugins()]
-
-
 def test_a_checkout_is_a_source_package_and_stays_as_it_is(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
