@@ -140,12 +140,3 @@ def test_links_to_files_are_followed_and_a_fifo_is_not_opened(tmp_path: Path) ->
     ):
         with pytest.raises(UserError, match=says):
             check_tables(study(tmp_path, name))
-
-
-def test_a_million_rows_are_read_while_nothing_else_waits(tmp_path: Path) -> None:
-    places, rows = 1_000, 1_000_000
-    lines = (f"{1970 + row // 365 // 1000}-01-01T00:00:00Z,,{row % places},name {row}" for row in range(rows))
-    (tmp_path / "names.csv").write_text(HEAD + "\n".join(lines) + "\n")
-    polls = study(tmp_path, "names.csv", places)
-    with pytest.raises(UserError, match="row 1,001 and row 1: place 0 has two names at one time"):
-        check_tables(polls)

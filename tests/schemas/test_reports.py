@@ -204,18 +204,6 @@ def test_a_text_that_is_no_time_or_has_no_zone_costs_no_other(text: str) -> None
     assert column("event_time", ["2026-01-01T00:00:00Z", text]) == [NEW_YEAR, None]
 
 
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view()], ids=str)
-def test_a_time_in_text_of_any_arrow_type_is_read(kind: pa.DataType) -> None:
-    assert column("event_time", pa.array(["2026-01-01T00:00:00Z", "no"], kind)) == [NEW_YEAR, None]
-
-
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-@pytest.mark.parametrize("zone", ["UTC", "+05:30", "Europe/Berlin"])
-def test_a_timestamp_of_any_unit_and_zone_is_its_instant(unit: str, zone: str) -> None:
-    array = pa.array([NEW_YEAR], pa.timestamp("ms", zone)).cast(pa.timestamp(unit, zone))
-    assert column("event_time", array) == [NEW_YEAR]
-
-
 @pytest.mark.parametrize("array", [
     pa.array(["2026-01-01T00:00:00"]),
     *(pa.array([NEW_YEAR // 1000], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")),

@@ -10,9 +10,9 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
-from support.inputs import snapshot_file
+from support.inputs import answered, snapshot_file
 
-from ldpbeam import Answers, Attribute, tally
+from ldpbeam import Attribute
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.study import Study
@@ -28,14 +28,10 @@ def attribute(commute: Study) -> Attribute:
 
 @pytest.fixture(scope="module")
 def snapshots(attribute: Attribute) -> list[Snapshot]:
-    source, made = np.random.default_rng(1), []
-    for group in ("north", "south", "west"):
-        answers = []
-        for index, version in enumerate(attribute.versions):
-            rows = np.flatnonzero(source.random(150) < 0.6)
-            answers.append(Answers(index, rows, version.mechanism.perturb(source.random(len(rows)), source)))
-        made.append(Snapshot("minutes", HOURS[0], group, 0, tally(attribute, 150, answers)))
-    return made
+    return [
+        Snapshot("minutes", HOURS[0], group, 0, answered(attribute, seed, 150))
+        for seed, group in enumerate(("north", "south", "west"))
+    ]
 
 
 def written(snapshots: list[Snapshot], attribute: Attribute, block_bytes: int) -> bytes:

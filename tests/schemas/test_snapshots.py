@@ -12,9 +12,9 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
-from support.inputs import snapshot_file
+from support.inputs import answered, snapshot_file
 
-from ldpbeam import Answers, Attribute, Statistic, empty, merge, tally
+from ldpbeam import Attribute, empty, merge
 from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import (
     Snapshot,
@@ -30,16 +30,6 @@ WINDOW = (1_767_225_600_000, 1_767_229_200_000)
 NAMES = {"study": "commute", "study_fingerprint": "f" * 32, "run": "r1"}
 
 
-def tallied(attribute: Attribute, seed: int, users: int = 200) -> Statistic:
-    """The statistic of users who each answered some of the services."""
-    source = np.random.default_rng(seed)
-    answers = []
-    for index, version in enumerate(attribute.versions):
-        rows = np.flatnonzero(source.random(users) < 0.6)
-        answers.append(Answers(index, rows, version.mechanism.perturb(source.random(len(rows)), source)))
-    return tally(attribute, users, answers)
-
-
 @pytest.fixture(scope="module")
 def attribute(commute: Study) -> Attribute:
     return commute.attribute("minutes")
@@ -48,7 +38,7 @@ def attribute(commute: Study) -> Attribute:
 @pytest.fixture(scope="module")
 def snapshots(attribute: Attribute) -> list[Snapshot]:
     """A group of its own, the rest of the groups, and one without a window."""
-    one, other = tallied(attribute, 1), tallied(attribute, 2)
+    one, other = answered(attribute, 1, 200), answered(attribute, 2, 200)
     return [
         Snapshot("minutes", WINDOW, "north", 0, one, pane_index=2, pane_timing="late"),
         Snapshot("minutes", WINDOW, None, 7, merge([one, other])),
@@ -135,7 +125,7 @@ def test_a_statistic_on_the_wire_is_equal_and_has_no_schema(snapshots: list[Snap
 
 
 def test_numbers_beyond_64_bits_and_unknown_users_survive(attribute: Attribute) -> None:
-    whole = tallied(attribute, 3)
+    whole = answered(attribute, 3, 200)
     (mask, moments), *_ = whole.moments.items()
     histograms = tuple(histogram + (2**62 + 1) for histogram in whole.histograms)
     large = dataclasses.replace(moments, sums=(-(2**80), 0, 1), squares=(2**200, 2**64, 0))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpbeam import Answers, Attribute, tally
+from ldpbeam import Answers, Attribute, Statistic, tally
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.encodings.avro_headers import HEADER_SCHEMA, MAGIC
 from ldpbeam.schemas.outputs.snapshots import Snapshot, encode_snapshot, write_encoded
@@ -109,3 +109,12 @@ def snapshot_file(snapshots: list[Snapshot], attribute: Attribute, **about: str)
     records = (encode_snapshot(snapshot, attribute, **about) for snapshot in snapshots)
     write_encoded(stream, records, len(snapshots), attribute)
     return stream.getvalue()
+
+
+def answered(attribute: Attribute, seed: int, users: int) -> Statistic:
+    """The statistic of users who each answered some of the services."""
+    source, answers = np.random.default_rng(seed), []
+    for index, version in enumerate(attribute.versions):
+        rows = np.flatnonzero(source.random(users) < 0.6)
+        answers.append(Answers(index, rows, version.mechanism.perturb(source.random(len(rows)), source)))
+    return tally(attribute, users, answers)

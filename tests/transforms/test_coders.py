@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam import typehints
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.inputs import answered
 
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.statistics import Answers, Statistic, difference, empty, merge, tally
+from ldpbeam.statistics import Statistic, difference, empty, merge
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, disclosed, in_columns
 from ldpbeam.transforms.reports.validate import ValidateReports
@@ -43,19 +43,9 @@ attributes:
 X = STUDY.attribute("x")
 
 
-def statistic(users: int, seed: int) -> Statistic:
-    """Of users who answer any of the services."""
-    rng = np.random.default_rng(seed)
-    answers = []
-    for index, version in enumerate(X.versions):
-        rows = np.flatnonzero(rng.random(users) < 0.7)
-        answers.append(Answers(index, rows, version.mechanism.perturb(rng.random(len(rows)), rng)))
-    return tally(X, users, answers)
-
-
 # What one partition gained or lost: sums, differences, and nothing at all.
 STATISTIC = st.builds(
-    lambda users, others, sign: difference(statistic(users, 1), statistic(others, 2 - sign)),
+    lambda users, others, sign: difference(answered(X, 1, users), answered(X, 2 - sign, others)),
     st.integers(0, 20),
     st.integers(0, 20),
     st.sampled_from([0, 1]),
@@ -77,7 +67,7 @@ def test_statistics_come_back_with_their_keys(by_key: dict[tuple[str, str | None
 
 
 def test_losses_beyond_64_bits_come_back_as_they_were() -> None:
-    many = merge([statistic(50, 3)] * 2000)
+    many = merge([answered(X, 3, 50)] * 2000)
     lost = difference(empty(X), many)
     assert min(own.squares[1] for own in lost.moments.values()) < -(2**64)
     coder = StatisticsCoder()
@@ -87,13 +77,13 @@ def test_losses_beyond_64_bits_come_back_as_they_were() -> None:
 
 
 def test_groups_of_one_report_take_few_bytes() -> None:
-    groups = {GroupKey("x", f"group {place}"): statistic(1, place) for place in range(200)}
+    groups = {GroupKey("x", f"group {place}"): answered(X, place, 1) for place in range(200)}
     assert len(StatisticsCoder().encode(GroupStatistics(groups))) < 200 * 200
 
 
 def test_the_size_of_statistics_is_known_without_encoding_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coders, "encode_statistic", None)
-    statistics = GroupStatistics({GroupKey("x", group): statistic(50, 3) for group in ("a", "b")})
+    statistics = GroupStatistics({GroupKey("x", group): answered(X, 3, 50) for group in ("a", "b")})
     counts = [part for own in statistics.values() for part in (own.joint_cells, own.joint_counts)]
     counts += [histogram for own in statistics.values() for histogram in own.histograms]
     size = 8 * sum(map(len, counts))

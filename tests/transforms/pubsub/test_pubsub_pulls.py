@@ -17,13 +17,7 @@ from google.pubsub_v1.types import PullResponse
 from support.pubsub_feed import RECORD, SETTLED, SUBSCRIPTION, Running, commit, take, users
 from support.waiting import PATIENCE, wait_until
 
-from ldpbeam.schemas.messages.decode import Message
-from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.reports.counts import COUNTS, DEAD_LETTERS
-from ldpbeam.transforms.reports.dead_letters import Disclosure, in_columns
-from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.transforms.sources import pubsub
-from ldpbeam.transforms.sources.message_batches import batch_of
 
 
 def test_messages_come_as_batches_and_what_does_not_decode_as_dead_letters(running: Running) -> None:
@@ -205,20 +199,3 @@ def test_it_is_not_silent_while_the_server_is_away(
             wait_until(lambda: len(tried) >= 2)
             assert opened.state.silences[0] is None
         wait_until(lambda: opened.state.silences[0] is not None)
-
-
-@pytest.mark.parametrize(
-    ("identifier", "position"),
-    [
-        ("17", 17),
-        ("", None),
-        ("x17", None),
-        ("9223372036854775807", 2**63 - 1),
-        *((text, None) for text in ("9223372036854775808", "²")),
-    ],
-)
-def test_a_bad_message_of_any_id_is_a_dead_letter(identifier: str, position: int | None) -> None:
-    feed_batch = batch_of(SUBSCRIPTION, Columns(), [Message(identifier, b"{", "application/json")])
-    assert [letter.position for letter in feed_batch.letters] == [position]
-    _, *counts = emit(in_columns(feed_batch.letters), Disclosure())
-    assert (DEAD_LETTERS, 1) in [one.value for one in counts if one.tag == COUNTS]
