@@ -21,8 +21,9 @@ DRAWS = 400
 TESTED = 3
 #: The evidence of fits has this power in the weights of draws, so that wider priors are among them.
 TEMPERED = 0.5
-#: Intervals are wider than those of draws by this factor: priors are not the shapes of people's values.
-WIDER = 1.2
+#: Intervals are wider than those of draws by this factor, as others without a certain one are
+#: (intervals/if_smooth.py): priors are not the shapes of people's values.
+WIDER = 1.5
 
 
 def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Estimate:
