@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from ldpbeam.cells import DAY, MONDAY, Cells, clock_of
-from ldpbeam.times import CALENDAR, MONTH, format_duration, milliseconds
+from ldpbeam.times import MONTH, format_duration, milliseconds
 from ldpbeam.windows import FAR, Span, Windows, whole_windows
 
 HOUR = 3_600_000
-MONTHS = CALENDAR["month"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Zones, and the days with other than 24 hours in a year. Lord Howe's clocks move by half an hour, Santiago
 #: is south of the equator and moves at midnight, Beirut's days begin at one o'clock in spring, and Apia left

@@ -110,7 +110,9 @@ HOSTILE: dict[str, Callable[[Integers], Any]] = {
 
 @pytest.mark.parametrize(
     ("pattern", "name", "buckets", "epsilon"),
-    covering(itertools.product(HOSTILE, ["square_wave", "piecewise"], [64, 256, 1_024], [0.5, 1.0, 3.0])),
+    covering(
+        itertools.product(HOSTILE, ["square_wave", "piecewise"], [3, 5, 64, 1_024], [0.01, 0.5, 3.0, 10.0])
+    ),
 )
 def test_hostile_counts_end_at_the_fixed_point(pattern: str, name: str, buckets: int, epsilon: float) -> None:
     channel = build_mechanism(name, UNIT, epsilon).channel(buckets, buckets)
@@ -119,19 +121,6 @@ def test_hostile_counts_end_at_the_fixed_point(pattern: str, name: str, buckets:
     assert fit.converged
     assert np.isfinite(fit.log_likelihoods).all()
     assert change(channel, counts, fit.weights) <= LARGEST_CHANGE
-
-
-@pytest.mark.parametrize("buckets", [3, 4, 5, 500])
-@pytest.mark.parametrize("epsilon", [0.01, 10.0])
-@pytest.mark.parametrize("name", ["square_wave", "piecewise"])
-def test_extreme_epsilons_and_few_buckets_end_there_too(name: str, epsilon: float, buckets: int) -> None:
-    channel = build_mechanism(name, UNIT, epsilon).channel(buckets, buckets)
-    cell = np.arange(channel.shape[0])
-    spread = channel.matvec(np.random.default_rng(2).dirichlet(np.full(buckets, 0.1)))
-    for counts in (cell == len(cell) // 3, cell % 2 == 0, cell >= 0, np.round(10**9 * spread)):
-        fit = solved(channel, counts.astype(float))
-        assert fit.converged
-        assert change(channel, counts.astype(float), fit.weights) <= LARGEST_CHANGE
 
 
 def test_two_services_are_stacked() -> None:
@@ -162,20 +151,6 @@ def test_faint_weights_that_would_grow_are_no_fixed_point() -> None:
     assert cold.converged
     assert warm.converged
     np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-7)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_any_start_gives_the_same_answer(seed: int) -> None:
-    channel, counts = counts_of("piecewise", 2.0, 256, 1_000, seed)
-    start = np.random.default_rng(seed).dirichlet(np.full(256, 0.05)) * 0.999 + 0.001 / 256
-    cold = fit_fixed_point(channel, counts, trace=Trace(200))
-    seen = np.flatnonzero(counts)
-    other = fixed_point(
-        products(channel, seen), counts[seen], start, Trace(200), curvature=curvature_of(channel, seen)
-    )
-    assert cold.converged
-    assert other.converged
-    np.testing.assert_allclose(other.weights, cold.weights, atol=1e-7)
 
 
 def test_a_curvature_that_is_wrong_changes_the_way_and_not_the_end() -> None:
