@@ -246,17 +246,6 @@ def test_what_was_taken_away_leaves_no_trace(attribute: Attribute) -> None:
         assert (dict(found.moments), len(found.joint_cells), len(found.joint_counts)) == ({}, 0, 0)
 
 
-def test_a_user_who_moves_is_taken_from_one_cell_and_put_into_another() -> None:
-    before = tally(COLOUR, 2, [Answers(0, np.arange(2), np.array([0, 1]))])
-    # User 1 says another colour, and says one to the other service as well.
-    answers = [Answers(0, np.arange(2), np.array([0, 2])), Answers(1, np.array([1]), np.array([0]))]
-    moved = difference(tally(COLOUR, 2, answers), before)
-    assert (moved.reports, moved.users) == (1, 0)
-    assert moved.histograms[0].tolist() == [0, -1, 1]
-    assert sorted(moved.joint_counts.tolist()) == [-1, 1]
-    assert {mask: own.users for mask, own in moved.moments.items()} == {0b01: -1, 0b11: 1}
-
-
 def test_sums_that_changed_are_kept_though_no_user_came_or_went() -> None:
     def sent(*payloads: float) -> Statistic:
         return tally(INCOME, len(payloads), [Answers(4, np.arange(len(payloads)), np.array(payloads))])
@@ -269,12 +258,6 @@ def test_sums_that_changed_are_kept_though_no_user_came_or_went() -> None:
             (0, True, False),
         ]
         assert merge([before, difference(after, before)]) == after
-
-
-def test_differences_of_different_channels_are_refused() -> None:
-    other = dataclasses.replace(INCOME, buckets=16)
-    with pytest.raises(ValueError, match="must not be added"):
-        difference(empty(INCOME), empty(other))
 
 
 CHANGES = {

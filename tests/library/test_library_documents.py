@@ -65,7 +65,3 @@ def test_a_notebook_runs_and_shows_tables_and_charts(path: Path, tmp_path: Path)
     html = "".join(output["data"]["text/html"] for output in outputs if "text/html" in output.get("data", {}))
     assert "reports in =" in html
     assert "vega-lite" in html
-
-
-def test_there_are_two_notebooks() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["survey", "telemetry"]

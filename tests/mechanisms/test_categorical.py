@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.forced_responses import forced_responses
 
 from ldpbeam import Categories, build_mechanism
 from ldpbeam.mechanisms import (
@@ -87,6 +88,11 @@ def test_the_variance_of_a_rare_category_is_that_of_one_reports_share(name: str)
         np.testing.assert_allclose(column @ shares[:, 1:] ** 2, mechanism.frequency_variance, rtol=1e-12)
 
 
+def of_a_table(epsilon: float, size: int) -> CategoricalMechanism:
+    names = Categories(tuple(map(str, range(size))))
+    return build_mechanism("matrix", names, epsilon, **forced_responses(size, epsilon))
+
+
 class Undeclared(HadamardRandomisedResponse):
     """HRR that does not say what a report supports, as a plug-in may: its variances come from reports."""
 
@@ -102,6 +108,7 @@ class Undeclared(HadamardRandomisedResponse):
         BlockHadamardResponse,
         Undeclared,
         functools.partial(LocalHashing, seeds=32),
+        of_a_table,
     ],
 )
 @pytest.mark.parametrize("noise", [0.0, 2.0])
