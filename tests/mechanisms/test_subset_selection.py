@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -84,27 +83,6 @@ def test_a_study_is_told_of_it_where_it_has_less_noise(mechanism: str, size: int
     told = [sentence for sentence in explain(study) if "subset_selection`" in sentence]
     sentence = f"To service 'a': shares would have {named} less variance with `mechanism: subset_selection`."
     assert told == ([sentence] if named else [])
-
-
-@pytest.mark.parametrize("rounded", [round, math.ceil])
-def test_reports_of_other_clients_are_read_as_their_bits(rounded: Callable[[float], int]) -> None:
-    """Indexes of m categories, as of multi-freq-ldpy, which rounds m, and of clients that round it up."""
-    epsilon, size, people, rng = 1.0, 12, 20_000, np.random.default_rng(2)
-    subset = max(1, rounded(size / (math.exp(epsilon) + 1)))
-    mechanism = SubsetSelection(epsilon, size, 0 if rounded is round else subset)
-    growth = subset * math.exp(epsilon)
-    bits = np.zeros((people, size), dtype=bool)
-    values = rng.integers(0, 3, people)
-    for row, value in zip(bits, values.tolist(), strict=True):
-        with_own = rng.random() < growth / (growth + size - subset)
-        others = rng.choice(np.delete(np.arange(size), value), subset - with_own, replace=False)
-        row[[*others, value] if with_own else others] = True
-    payloads = np.packbits(bits, axis=1, bitorder="little").view("V2").ravel()
-    assert mechanism.is_report(payloads).all()
-    shares = mechanism.unbiased_frequencies(mechanism.histogram(payloads, 0), people)
-    error = math.sqrt(mechanism.frequency_variance / people)
-    truth = np.bincount(values, minlength=size) / people
-    assert np.abs(shares - truth).max() < 4.5 * error and 3 * error < truth[0]
 
 
 def test_one_category_in_a_report_is_grr() -> None:
