@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import joint_users
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.mechanisms import (
@@ -54,18 +55,8 @@ COLOUR = Attribute(
 
 def ask(attribute: Attribute, users: int, seed: int) -> list[Answers]:
     """Reports of users who answered any subset of the services, one version of each."""
-    rng = np.random.default_rng(seed)
-    numeric = isinstance(attribute.domain, Numeric)
-    values = rng.random(users) if numeric else rng.integers(0, 3, users)
-    answers = []
-    for service in attribute.services:
-        indexes = attribute.versions_of([service])
-        chosen = rng.integers(-1, len(indexes), users)  # -1: no answer
-        for place, index in enumerate(indexes):
-            rows = rng.permutation(np.flatnonzero(chosen == place))
-            mechanism = attribute.versions[index].mechanism
-            answers.append(Answers(index, rows, mechanism.perturb(values[rows], rng)))
-    return answers
+    shares = None if isinstance(attribute.domain, Numeric) else np.full(3, 1 / 3)
+    return joint_users.ask(attribute, users, seed, 0.4, shares)
 
 
 def part_of(

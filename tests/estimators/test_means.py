@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from support.joint_users import ask
 
 from ldpbeam import Attribute, Categories, Estimate, Numeric, ServiceVersion
 from ldpbeam.estimators import estimate
@@ -51,20 +52,6 @@ PARTIAL = dataclasses.replace(
 
 def mechanism_of(attribute: Attribute, index: int) -> NumericMechanism:
     return attribute.versions[index].mechanism
-
-
-def ask(attribute: Attribute, x: Floats, seed: int, answering: float = 1.0) -> list[Answers]:
-    """Reports of users of values x, each answering any services, one version of each."""
-    rng = np.random.default_rng(seed)
-    answers = []
-    for service in attribute.services:
-        indexes = attribute.versions_of([service])
-        answered = rng.random(len(x)) < answering
-        version = rng.choice(indexes, len(x))
-        for index in indexes:
-            rows = np.flatnonzero(answered & (version == index))
-            answers.append(Answers(index, rows, mechanism_of(attribute, index).perturb(x[rows], rng)))
-    return answers
 
 
 def by_user(answers: Sequence[Answers], users: int, versions: Sequence[int]) -> list[dict[int, float]]:
@@ -124,7 +111,7 @@ SERVICES = (("sr", "laplace", "pm", "sw"), ("pm", "sr"), ("sw",))
 @pytest.mark.parametrize("services", SERVICES, ids="+".join)
 def test_ua_averages_a_users_answers_then_users(services: tuple[str, ...]) -> None:
     x = np.random.default_rng(1).beta(2, 5, 300)
-    answers = ask(PARTIAL, x, 2, answering=0.5)
+    answers = ask(PARTIAL, 300, 2, 0.5, values=x)
     versions = PARTIAL.versions_of(services)
     noise = noise_variances(PARTIAL, answers)
     # The mean of a channel with a tail is that of scores; its bounded reports say how users differ from it.
@@ -156,7 +143,7 @@ def test_ivw_weighs_every_report_by_its_channels_variance(
     services: tuple[str, ...], answering: float
 ) -> None:
     x = np.random.default_rng(1).beta(2, 5, 300)
-    answers = ask(PARTIAL, x, 2, answering)
+    answers = ask(PARTIAL, 300, 2, answering, values=x)
     versions = PARTIAL.versions_of(services)
     sent = by_user(answers, 300, versions)
     reports = sum(map(len, sent))
@@ -189,7 +176,7 @@ def test_ivw_weighs_every_report_by_its_channels_variance(
 @pytest.mark.parametrize("services", SERVICES, ids="+".join)
 def test_uwa_weighs_each_users_answers_by_their_own_posterior(services: tuple[str, ...]) -> None:
     x = np.random.default_rng(1).beta(2, 5, 300)
-    answers = ask(PARTIAL, x, 2, answering=0.5)
+    answers = ask(PARTIAL, 300, 2, 0.5, values=x)
     grid = (np.arange(PARTIAL.buckets) + 0.5) / PARTIAL.buckets
     means, variances = [], []
     for sent in by_user(answers, 300, PARTIAL.versions_of(services)):
@@ -219,7 +206,7 @@ def test_the_standard_error_is_honest() -> None:
     scores: dict[str, list[float]] = {"ua": [], "ivw": []}
     for seed in range(100):
         x = np.random.default_rng(seed).beta(2, 5, 400)
-        answers = ask(attribute, x, 1000 + seed, answering=0.5)
+        answers = ask(attribute, 400, 1000 + seed, 0.5, values=x)
         statistic = tally(attribute, 400, answers)
         answered = np.unique(np.concatenate([answer.rows for answer in answers]))
         for name, own in scores.items():
@@ -272,7 +259,7 @@ def test_what_has_no_mean_is_refused() -> None:
 def test_kept_duplicates_make_every_report_a_user_of_its_own() -> None:
     kept = dataclasses.replace(four_services((1.0, 1.0, 1.0, 1.0)), joint_services=())
     kept = dataclasses.replace(kept, group_users=False)
-    answers = ask(kept, np.random.default_rng(1).beta(2, 5, 200), 2, answering=0.5)
+    answers = ask(kept, 200, 2, 0.5, values=np.random.default_rng(1).beta(2, 5, 200))
     found = estimate("ua", kept, tally(kept, 200, answers))
     own = [numbers(kept, a.version, a.payloads) for a in answers]
     assert found.mean == pytest.approx(-10 + 40 * np.concatenate(own).mean(), abs=2 * GRID_ERROR)

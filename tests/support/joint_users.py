@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,17 @@ Floats = NDArray[np.float64]
 
 
 def ask(
-    attribute: Attribute, users: int, seed: int, answering: float = 0.6, shares: Floats | None = None
+    attribute: Attribute,
+    users: int,
+    seed: int,
+    answering: float = 0.6,
+    shares: Floats | None = None,
+    values: NDArray[Any] | None = None,
 ) -> list[Answers]:
-    """Users of Beta(2, 5), or of these shares, each answering any services, one version of each."""
+    """Users of Beta(2, 5), of shares or of values, each answering any services, one version of each."""
     rng = np.random.default_rng(seed)
-    values = rng.beta(2, 5, users) if shares is None else rng.choice(len(shares), users, p=shares)
+    if values is None:
+        values = rng.beta(2, 5, users) if shares is None else rng.choice(len(shares), users, p=shares)
     answers = []
     for service in attribute.services:
         indexes = attribute.versions_of([service])
