@@ -8,22 +8,29 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.beam.messages import BATCH_BYTES, message_of
+from ldpbeam.schemas.encodings.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.messages.binary import Message
+from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
     DELIVERY,
     LETTERS_KEY,
+    NEAR,
+    RECORD,
     SERVICE_KEY,
     STAMP_KEYS,
     Columns,
     decoded,
+    is_nested,
     text_of,
     whole_of,
+    with_most_letters,
     without_users,
 )
 from ldpbeam.schemas.reports.records import by_payload, columns_of
@@ -83,12 +90,7 @@ class _Decode(beam.DoFn):
 
     def process(self, element: Any, time: Timestamp = beam.DoFn.TimestampParam) -> Iterable[Any]:
         if isinstance(element, pa.RecordBatch):
-            if _is_decoded(element, self.columns):
-                batch = _unclaimed(element, self.columns)
-            else:
-                batch = self._of_batch(element, time)
-            yield count(IN, batch.num_rows)
-            yield batch
+            yield from emit_decoded([self._of_batch(element, time)], self.disclosure)
             return
         arrived = message_of(element)
         if arrived is None:
@@ -143,7 +145,16 @@ class _Decode(beam.DoFn):
                 pa.array(map(record_bytes, chosen), pa.binary()) if self.columns.whole else None,
             )
 
-    def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch:
+    def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch | DeadLetter:
+        try:
+            # Somebody may have sent it: what takes its values would end the process.
+            batch.validate(full=True)
+        except pa.ArrowInvalid as error:
+            problem = f"a RecordBatch is not valid: {error}"
+            return DeadLetter("", None, None, CORRUPT_BLOCK, problem, max(1, batch.num_rows), b"")
+        size = batch.nbytes + batch.schema.serialize().size
+        if _is_decoded(batch, self.columns):
+            return _unclaimed(batch, self.columns, size)
         for field in self.columns.fields.values():
             if batch.schema.names.count(field) > 1:
                 raise ValueError(f"a RecordBatch has several columns {field!r}: leave one")
@@ -153,15 +164,10 @@ class _Decode(beam.DoFn):
             columns[self.event_time] = pa.array(np.full(batch.num_rows, milliseconds_of(time)))
         metadata = {key: text for key, text in text_of(batch.schema.metadata).items() if key in _KEPT}
         nowhere = pa.nulls(batch.num_rows, pa.int64())
-        return decoded(
-            columns,
-            self.columns,
-            metadata,
-            nowhere,
-            nowhere,
-            lambda _: batch.schema.names,
-            whole,
+        reports = decoded(
+            columns, self.columns, metadata, nowhere, nowhere, lambda _: batch.schema.names, whole
         )
+        return with_most_letters(reports, batch.num_rows, size)
 
 
 def _once(part: pa.RecordBatch | DeadLetter) -> pa.RecordBatch | DeadLetter:
@@ -171,25 +177,47 @@ def _once(part: pa.RecordBatch | DeadLetter) -> pa.RecordBatch | DeadLetter:
 
 #: The metadata of a batch that says how its reports were made, as in a file of reports.
 _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
+#: The most characters of the name of a file, which each dead letter of a batch has.
+LONGEST_FILE = 1_024
 #: The metadata of a decoded batch.
 _DECODERS = ("file", "attribute", "service", LETTERS_KEY, *STAMP_KEYS)
+#: The fields that are probably meant, as they are written down.
+_MEANT = r'^\{("\w+": \["[^"\\]*", "[^"\\]*"\](, )?)+\}$'
 
 
 def _is_decoded(batch: pa.RecordBatch, wanted: Columns) -> bool:
+    """Whether a batch has the columns of a decoded one, of its types."""
     always = _DECODED if wanted.users == () else {*_DECODED, "user_id"}
-    return b"file" in (batch.schema.metadata or {}) and {*batch.schema.names} >= always
+    columns = dict(zip(batch.schema.names, batch.slice(0, 0).columns, strict=True))
+    if b"file" not in (batch.schema.metadata or {}) or not columns.keys() >= always:
+        return False
+    cast = {name: cast_column(name, columns[name]).type for name in wanted.names if name in columns}
+    kinds = {**cast, "position": pa.int64(), "row": pa.int64()}
+    if NEAR in columns:
+        kinds[NEAR] = pa.string()
+    if RECORD in columns:
+        kind = columns[RECORD].type
+        flat = pa.types.is_struct(kind) and not any(is_nested(field.type) for field in kind)
+        kinds[RECORD] = kind if flat else pa.binary()
+    return all(columns[name].type == kind for name, kind in kinds.items())
 
 
-def _unclaimed(batch: pa.RecordBatch, wanted: Columns) -> pa.RecordBatch:
+def _unclaimed(batch: pa.RecordBatch, wanted: Columns, size: int) -> pa.RecordBatch:
     """A decoded batch without what only a source of messages gives: deliveries, a watermark.
 
-    Anybody who sends Arrow batches can make one that looks decoded.
+    Anybody who sends Arrow batches can make one that looks decoded, and claims many dead letters.
     """
     metadata = {key: text for key, text in text_of(batch.schema.metadata).items() if key in _DECODERS}
-    names = [name for name in batch.schema.names if name != DELIVERY]
-    columns = {name: batch.column(name) for name in names}
+    claimed = metadata.pop(LETTERS_KEY, "")
+    metadata["file"] = metadata["file"][:LONGEST_FILE]
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns.pop(DELIVERY, None)
+    if NEAR in columns and not pc.all(pc.match_substring_regex(columns[NEAR], _MEANT)).as_py():
+        del columns[NEAR]
     kept = without_users(columns, wanted, metadata.get("attribute"))
-    return pa.RecordBatch.from_pydict(kept).replace_schema_metadata(metadata)
+    kept_batch = pa.RecordBatch.from_pydict(kept).replace_schema_metadata(metadata)
+    most = min(size, int(claimed[:18])) if claimed.isdecimal() else size
+    return with_most_letters(kept_batch, batch.num_rows, most)
 
 
 def fields_of(element: Any) -> Mapping[str, Any]:

@@ -54,7 +54,8 @@ def decode_blocks(
         wanted: which columns are read.
     """
     reader: _BlockReader | None = None
-    reports = held = size = 0
+    # The schema is a part of the bytes that came.
+    reports, held, size = 0, header.size, 0
     for block in blocks:
         if block.problem:
             yield block

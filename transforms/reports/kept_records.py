@@ -39,9 +39,8 @@ from ldpbeam.schemas.reports.columns import RECORD, WRITER_KEY, Columns
 
 #: A record whose input has a longer schema is not kept: each record would have it.
 MOST_SCHEMA_BYTES = 2**16
-#: The bytes of the kept records of a batch, with a schema each: for each row up to the second, and for each
-#: byte of its input.
-KEPT_FOR_EACH_ROW, KEPT_BYTES, KEPT_FOR_EACH_BYTE = 2**12, 2**20, 64
+#: The bytes of the kept records of a batch, with a schema each, for each byte of its input.
+KEPT_FOR_EACH_BYTE = 64
 _SYNC = b"ldpbeam kept rec"
 #: An Avro file, which is no message, and what is not decoded as messages are.
 _AVRO_FILE = "avro"
@@ -56,10 +55,11 @@ def most_kept(batch: pa.RecordBatch, origin: Mapping[str, str], size: int) -> in
     if pa.types.is_struct(records.type):
         # A stream has another header for the one batch in it, of about as many bytes as its schema.
         each += each + sum(map(expanded_bytes, records.flatten())) // max(1, batch.num_rows)
-    elif WRITER_KEY not in origin:
+    elif WRITER_KEY in origin:
+        each += int(records.nbytes) // max(1, batch.num_rows)
+    else:
         each = 1
-    floor: int = min(KEPT_BYTES, KEPT_FOR_EACH_ROW * batch.num_rows)
-    return (floor + KEPT_FOR_EACH_BYTE * size) // each
+    return KEPT_FOR_EACH_BYTE * size // each
 
 
 def kept_records(column: pa.Array, origin: Mapping[str, str], most: int) -> pa.Array:

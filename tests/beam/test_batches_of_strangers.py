@@ -1,0 +1,119 @@
+"""Arrow batches that somebody else made, as elements: broken ones, and ones that look decoded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ldpbeam.beam.elements import _Decode
+from ldpbeam.schemas.reports.columns import LETTERS_KEY, NEAR, RECORD
+from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, disclosed
+from ldpbeam.transforms.reports.kept_records import KEPT_FOR_EACH_BYTE
+from ldpbeam.transforms.reports.validation import Validation, wanted_columns
+
+STUDY = parse_study("""\
+study: strangers
+groups: {field: city}
+attributes:
+  x: {domain: {numeric: [0, 1]}, services: {a: {mechanism: piecewise, epsilon: 1.0}}}
+windows: {size: 1h}
+""")
+#: The first report is valid, and the other names a service that the study does not have.
+DECODED = {
+    "user_id": pa.array([b"u", b"v"]),
+    "payload": pa.array([0.5, 0.5]),
+    "event_time": pa.array([1_795_168_800_000] * 2),
+    "position": pa.array([0, 0]),
+    "row": pa.array([0, 1]),
+    "attribute": pa.array(["x", "x"]),
+    "service": pa.array(["a", "b"]),
+}
+
+
+def text_of(data: bytes, *ends: int) -> pa.Array:
+    """Text of these bytes, which nobody has checked."""
+    offsets = b"".join(end.to_bytes(4, "little") for end in (0, *ends))
+    return pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def decoded_of(batch: pa.RecordBatch, *, whole: bool = False) -> tuple[list[pa.RecordBatch], list[Any]]:
+    """What is decoded of an element: batches, and dead letters of what is not."""
+    disclosure = Disclosure(records=whole)
+    decode = _Decode(wanted_columns(STUDY, None, None, whole=whole), False, disclosure)
+    decode.start_bundle()
+    outputs = list(decode.process(batch))
+    return (
+        [each for each in outputs if isinstance(each, pa.RecordBatch)],
+        [row for each in outputs if getattr(each, "tag", "") == DEAD for row in each.value.to_pylist()],
+    )
+
+
+def judged(batch: pa.RecordBatch, *, whole: bool = False) -> tuple[int, list[dict[str, Any]]]:
+    """How many reports of an element are valid, and the dead letters of the others."""
+    (decoded,), letters = decoded_of(batch, whole=whole)
+    validated = Validation(STUDY).validate(decoded)
+    shown = [disclosed(each, Disclosure(records=whole)) for each in validated.letters]
+    letters += [row for each in shown for row in each.to_pylist()]
+    return sum(each.num_rows for each in validated.reports), letters
+
+
+NOT_OURS = {
+    "event times as text": {"event_time": pa.array(["a", "b"])},
+    "event times of Arrow": {"event_time": pa.array([1, 2], pa.timestamp("ns"))},
+    "positions as text": {"position": pa.array(["a", "b"])},
+    "rows as floats": {"row": pa.array([0.5, 1e300])},
+    "ids in lists": {"user_id": pa.array([[1], [2]])},
+    "attributes as numbers": {"attribute": pa.array([1, 2])},
+    "groups in lists": {"city": pa.array([["a"], ["b"]])},
+    "report ids as numbers": {"report_id": pa.array([1, 2])},
+    "what is meant as numbers": {NEAR: pa.array([1, 2])},
+    "what is meant as other JSON": {
+        NEAR: pa.array(["[1]", '{"service": 5}']), "service": pa.nulls(2, pa.string()),
+    },
+    "whole records as numbers": {RECORD: pa.array([1, 2])},
+    "whole records in lists": {RECORD: pa.array([[1], [2]])},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", NOT_OURS)
+def test_a_batch_that_looks_decoded_and_has_other_types_is_decoded(name: str, whole: bool) -> None:
+    batch = pa.RecordBatch.from_pydict(DECODED | NOT_OURS[name]).replace_schema_metadata({"file": "f"})
+    used, letters = judged(batch, whole=whole)
+    assert used + len(letters) == 2
+
+
+@pytest.mark.parametrize("claimed", ["x", "-5", "9" * 5_000])
+def test_how_many_dead_letters_a_batch_claims_is_bounded_by_its_bytes(claimed: str) -> None:
+    rows = 2_000
+    columns = {name: pa.repeat(column[1], rows) for name, column in DECODED.items()}
+    columns[RECORD] = pa.StructArray.from_arrays(
+        [pa.nulls(rows, pa.int8())] * 300, [f"c{n}" for n in range(300)]
+    )
+    batch = pa.RecordBatch.from_pydict(columns)
+    batch = batch.replace_schema_metadata({"file": "f" * 10**6, LETTERS_KEY: claimed})
+    used, letters = judged(batch, whole=True)
+    assert (used, sum(letter["reports"] for letter in letters)) == (0, rows)
+    size = batch.nbytes + batch.schema.serialize().size
+    assert sum(len(letter["record"] or b"") for letter in letters) <= KEPT_FOR_EACH_BYTE * size
+    assert sum(len(letter["file"]) for letter in letters) <= 1_024 * rows
+
+
+@pytest.mark.parametrize("metadata", [None, {"file": "f"}])
+@pytest.mark.parametrize("texts", [text_of(b"\xff\xfe", 1, 2), text_of(b"ab", 2**27, 2)])
+def test_a_broken_batch_is_a_dead_letter(texts: pa.Array, metadata: Any) -> None:
+    batch = pa.RecordBatch.from_pydict(DECODED | {"payload": texts}).replace_schema_metadata(metadata)
+    decoded, (letter,) = decoded_of(batch)
+    assert (decoded, letter["reason"], letter["reports"]) == ([], "corrupt_block", 2)
+
+
+def test_a_batch_of_few_bytes_has_few_dead_letters() -> None:
+    batch = pa.RecordBatch.from_pydict({"payload": pa.nulls(5_000)})
+    _, letters = judged(batch, whole=True)
+    size = batch.schema.serialize().size
+    assert len(letters) <= size // 4 + 1
+    assert sum(letter["reports"] for letter in letters) == 5_000
+    assert sum(len(letter["record"] or b"") for letter in letters) <= KEPT_FOR_EACH_BYTE * size
