@@ -16,6 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ldpbeam.beam.messages import BATCH_BYTES, message_of
 from ldpbeam.schemas.encodings.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.messages.binary import Message
+from ldpbeam.schemas.messages.decode import together
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
@@ -34,12 +35,11 @@ from ldpbeam.schemas.reports.columns import (
     without_users,
 )
 from ldpbeam.schemas.reports.records import by_payload, columns_of
-from ldpbeam.transforms.reports.batches import without_deliveries
 from ldpbeam.transforms.reports.counts import IN
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure
 from ldpbeam.transforms.reports.emitted import count, emit_decoded, parted
 from ldpbeam.transforms.reports.record_texts import record_bytes
-from ldpbeam.transforms.sources.message_batches import parts_of
+from ldpbeam.transforms.sources.poll_batches import batches_of
 
 #: Records and messages are gathered until there are this many, or the bundle ends.
 GATHERED = 10_000
@@ -127,8 +127,8 @@ class _Decode(beam.DoFn):
         records, messages = self._records, self._messages
         self._clear()
         for (source, repeats), own in messages.items():
-            parts = parts_of(source, self.columns, own)
-            yield from emit_decoded(parts if repeats else map(_once, parts), self.disclosure)
+            for batch, _ in batches_of(source, self.columns, together(own, deliveries=repeats)):
+                yield from emit_decoded([*batch.batches, *batch.letters], self.disclosure)
         if not records:
             return
         yield count(IN, len(records))
@@ -168,11 +168,6 @@ class _Decode(beam.DoFn):
             columns, self.columns, metadata, nowhere, nowhere, lambda _: batch.schema.names, whole
         )
         return with_most_letters(reports, batch.num_rows, size)
-
-
-def _once(part: pa.RecordBatch | DeadLetter) -> pa.RecordBatch | DeadLetter:
-    """A part of messages that come once each, so that deliveries tell no duplicates."""
-    return part if isinstance(part, DeadLetter) else without_deliveries(part)
 
 
 #: The metadata of a batch that says how its reports were made, as in a file of reports.

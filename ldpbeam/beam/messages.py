@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 from apache_beam.io.gcp.pubsub import PubsubMessage
 
 from ldpbeam.schemas.messages.binary import Message
+from ldpbeam.transforms.sources.kafka_messages import CONTENT_TYPE, named_by
 
-#: The attribute of a message of Pub/Sub, and the header of one of Kafka, that names the format of its bytes.
-CONTENT_TYPE = "content-type"
 #: Messages of a bundle are decoded when there are this many bytes of them, however few they are.
 BATCH_BYTES = 16 * 2**20
 #: What dead letters name as the file of a message that does not say where it comes from.
@@ -50,7 +49,6 @@ def message_of(element: Any) -> Arrived | None:
     if not all(hasattr(element, name) for name in _OF_KAFKA):
         return None
     source = f"{element.topic}/{element.partition}"
-    types = [header.value for header in element.headers or () if header.key.lower() == CONTENT_TYPE]
-    content_type = (types[0] or b"").decode("utf-8", "replace") if types else ""
-    message = Message(f"{source}/{element.offset}", element.value or b"", content_type)
+    kind, frame = named_by([(header.key, header.value) for header in element.headers or ()])
+    message = Message(f"{source}/{element.offset}", frame + (element.value or b""), kind)
     return Arrived(source, False, message)

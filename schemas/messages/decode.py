@@ -67,11 +67,15 @@ _SPACE = b" \t\r\n"
 _Decode = Callable[[Poll, NDArray[np.int64], Columns], Decoded]
 
 
+def together(messages: Sequence[Message], *, deliveries: bool = True) -> Poll:
+    """Messages as a poll; each of them may come from another source."""
+    values, types = [message.data for message in messages], [message.content_type for message in messages]
+    return Poll(values, types, ids_of([message.id for message in messages]), deliveries)
+
+
 def decode_messages(messages: Sequence[Message], wanted: Columns) -> Decoded:
     """Decode messages as :func:`decode` does; each of them may come from another source."""
-    ids = ids_of([message.id for message in messages])
-    values, types = [message.data for message in messages], [message.content_type for message in messages]
-    yield from decode(Poll(values, types, ids), wanted)
+    yield from decode(together(messages), wanted)
 
 
 def decode(poll: Poll, wanted: Columns) -> Decoded:
@@ -115,11 +119,6 @@ def decode(poll: Poll, wanted: Columns) -> Decoded:
                 yield from _guarded(_decode_stream, poll, np.array([index]), wanted)
         else:
             yield from (_unknown(poll.message(index), kind) for index in indices.tolist())
-
-
-def may_expand(message: Message) -> bool:
-    """Whether a message may decode to many times its size: it may be compressed or have dictionaries."""
-    return kind_of(message.content_type) == ARROW
 
 
 def _indices_by_kind(poll: Poll) -> dict[str, NDArray[np.int64]]:

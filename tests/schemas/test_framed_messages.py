@@ -15,7 +15,7 @@ from ldpbeam.schemas import writer_schemas
 from ldpbeam.schemas.messages.decode import JSON, Message
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.writer_schemas import WriterSchemas
-from ldpbeam.transforms.sources.kafka_messages import message_of, poll_of
+from ldpbeam.transforms.sources.kafka_messages import poll_of
 
 RENAMED = replace(WANTED, renamed=(("user_id", "uid"),))
 
@@ -60,7 +60,7 @@ def test_the_key_of_a_schema_may_stand_in_a_header_of_kafka_or_before_the_record
     headers = [("__value_schema_id", frame)] if in_header else []
     sent = [FromKafka(record if in_header else frame + record, headers) for record in records]
     with served({path: schema(FLEET)}) as registry:
-        found = read(*map(message_of, sent), wanted=by(registry))
+        found = read(*(poll_of("t/0", [one]).message(0) for one in sent), wanted=by(registry))
         assert not found.bad and registry.ids() == [path]
     assert found.column("payload") == [record["payload"] for record in WITHOUT_ID]
     assert list(poll_of("t/0", sent).values) == [frame + record for record in records]

@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from ldpbeam.schemas.messages.binary import BadMessage, Message, Poll
-from ldpbeam.schemas.messages.decode import decode_messages
+from ldpbeam.schemas.messages.decode import decode_messages, together
 from ldpbeam.schemas.messages.placed import Ids
 from ldpbeam.schemas.messages.polls import decode_poll
 from ldpbeam.schemas.reports.columns import MEANT_KEY, RECORD, Columns
+from ldpbeam.transforms.sources.feeds import FeedBatch
+from ldpbeam.transforms.sources.poll_batches import batches_of
 
 PREFIX = "a/b/0"
 
@@ -35,6 +37,11 @@ def at_once(messages: Sequence[tuple[bytes, str]], wanted: Columns, ids: Ids) ->
         items += [*part.batches, *part.bad]
     assert stop == len(messages)
     return items
+
+
+def batch_of(feed: str, wanted: Columns, messages: Sequence[Message]) -> FeedBatch:
+    """The first batch of some messages, as a feed yields it."""
+    return next(batches_of(feed, wanted, together(messages)))[0]
 
 
 def one_by_one(messages: Sequence[tuple[bytes, str]], wanted: Columns, names: Sequence[str]) -> list[Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.bounded import Decoded, bounded
+from support.polls import batch_of
 
 from ldpbeam.schemas.messages.decode import ARROW, Message
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -25,7 +26,6 @@ from ldpbeam.transforms.reports.dead_letters import (
 )
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import sniff
-from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.read import read_range, split_or_keep
 
 STUDY = parse_study("""\
@@ -80,7 +80,7 @@ def letters_of(path: Path, whole: bool) -> Decoded:
         bad = []
     else:
         message = Message("t/0/1", path.read_bytes(), ARROW)
-        taken, _ = next_batch("t/0", wanted, [Received("1", message, 0)])
+        taken = batch_of("t/0", wanted, [message])
         batches, bad = taken.batches, taken.letters
     rows = 0
     refused = (part for batch in batches for part in Validation(STUDY).validate(batch).letters)
@@ -123,7 +123,7 @@ def test_batches_of_letters_are_bounded_in_number_and_in_bytes() -> None:
 def test_a_long_value_counts_by_its_hash_and_others_as_they_are() -> None:
     def hashes(*payloads: str, **metadata: str) -> list[str]:
         message = Message("t/0/1", stream_of(pa.table({"payload": payloads}), **metadata), ARROW)
-        taken, _ = next_batch("t/0", wanted_columns(STUDY, None, None), [Received("1", message, 0)])
+        taken = batch_of("t/0", wanted_columns(STUDY, None, None), [message])
         (letters,) = Validation(STUDY).validate(*taken.batches).letters
         return list(disclosed(letters, Disclosure()).column("sha256").to_pylist())
 

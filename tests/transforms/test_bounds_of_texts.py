@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.polls import batch_of
 from support.security_page import rows_of, section
 
 import ldpbeam as ldp
@@ -31,7 +32,6 @@ from ldpbeam.transforms.reports import validation
 from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure, disclosed, in_columns
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all, split
-from ldpbeam.transforms.sources.message_batches import batch_of
 from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, FileInput, read_range
 from ldpbeam.transforms.sources.read_input import _ReadUnit
 from ldpbeam.untrusted import MOST_REPEATED, shown

@@ -18,7 +18,7 @@ from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.outputs.publish import ToKafka
 from ldpbeam.transforms.sources import kafka_span
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
-from ldpbeam.transforms.sources.kafka_messages import message_of
+from ldpbeam.transforms.sources.kafka_messages import poll_of
 from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -158,17 +158,14 @@ def test_a_message_whose_header_has_no_name_in_utf_8_has_no_content_type() -> No
     # As confluent-kafka 2.16 does for a header that librdkafka was given with the name b"\xff".
     delivered = message(10)
     delivered.headers = headers
-    assert message_of(delivered) == Message("t/3/10", delivered.value(), "")
+    assert poll_of("t/3", [delivered]).message(0) == Message("t/3/10", delivered.value(), "")
 
 
-def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch, delivered: Any) -> None:
-    delivered([ALL])
+def test_batches_of_a_span_have_no_deliveries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         kafka_span, "client",
         lambda *_: SimpleNamespace(assign=print, consume=lambda *_: ALL, close=lambda: None),
     )  # fmt: skip
-    (with_deliveries,) = read_offsets(span((3, 10, 20)), Offsets(3, 10, 20), Columns())
-    assert DELIVERY in with_deliveries.batches[0].schema.names
     batch, letters = span((3, 10, 20)).reading.decode((3, 10, 20), Columns())
     assert (batch.num_rows, letters) == (10, [])
     assert DELIVERY not in batch.schema.names

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.polls import batch_of
 
 from ldpbeam.schemas.messages.decode import ARROW, AVRO, JSON, Message
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -23,7 +24,6 @@ from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, disc
 from ldpbeam.transforms.reports.kept_records import decode_kept
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import sniff
-from ldpbeam.transforms.sources.message_batches import Received, next_batch
 from ldpbeam.transforms.sources.read import read_range, split_or_keep
 
 STUDY = parse_study("""\
@@ -148,7 +148,7 @@ def letters_of(case: Case, data: bytes, folder: Path, disclosure: Disclosure) ->
     wanted = wanted_columns(STUDY, None, None, whole=disclosure.records)
     items: Iterator[pa.RecordBatch | DeadLetter]
     if "/" in case.way:
-        taken, _ = next_batch("t/0", wanted, [Received("1", Message("t/0/1", data, case.way), 0)])
+        taken = batch_of("t/0", wanted, [Message("t/0/1", data, case.way)])
         items = itertools.chain(taken.batches, taken.letters)
     else:
         path = folder / f"in.{case.way}"

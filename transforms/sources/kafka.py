@@ -45,7 +45,7 @@ from ldpbeam.transforms.sources.kafka_partition import Partition
 from ldpbeam.transforms.sources.kafka_position import position_of, read_by
 from ldpbeam.transforms.sources.lag import worst
 from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
-from ldpbeam.transforms.sources.poll_batches import first_batch
+from ldpbeam.transforms.sources.poll_batches import batches_of
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: A batch takes no more messages when it has this many messages or bytes.
@@ -245,7 +245,7 @@ class _Consumed(OpenFeed):
     def _decoded(self, partition: Partition, messages: Sequence[Any]) -> tuple[FeedBatch, Sequence[Any]]:
         """A batch of bounded size, and those of some messages that it has: the first ones."""
         name = f"{self.feed.topic.name}/{partition.number}"
-        batch, count = first_batch(name, self.feed.columns, poll_of(name, messages))
+        batch, count = next(batches_of(name, self.feed.columns, poll_of(name, messages)))
         times = self._published(messages)
         return batch._replace(oldest=min(times), published=max(times[:count])), messages[:count]
 

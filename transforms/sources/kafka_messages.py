@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ldpbeam.schemas.messages.binary import Message, Poll, frame_of
+from ldpbeam.schemas.messages.binary import Poll, frame_of
 from ldpbeam.schemas.messages.placed import Ids
 
 #: The header of a message that names the format of its value.
@@ -25,22 +25,6 @@ def poll_of(name: str, delivered: Sequence[Any]) -> Poll:
         delivered: the messages.
     """
     offsets = np.fromiter((message.offset() for message in delivered), np.int64, len(delivered))
-    values, types = _values(delivered)
-    return Poll(values, types, Ids(pa.array(offsets), None, name), deliveries=False)
-
-
-def message_of(delivered: Any) -> Message:
-    """A message with ``TOPIC/PARTITION/OFFSET`` as its id."""
-    number = f"{delivered.topic()}/{delivered.partition()}/{delivered.offset()}"
-    (value,), (kind,) = _values([delivered])
-    return Message(number, value, kind)
-
-
-def _values(delivered: Sequence[Any]) -> tuple[list[bytes], list[str]]:
-    """The bytes of messages, and the formats that they name; empty for one that names none.
-
-    A framing that stands in a header stands before the bytes, where Confluent's other clients write it.
-    """
     values, types = list[bytes](), list[str]()
     before: Any = ()
     kind, frame = "", b""
@@ -51,10 +35,18 @@ def _values(delivered: Sequence[Any]) -> tuple[list[bytes], list[str]]:
             headers = None
         # Most messages have the headers of the one before.
         if headers != before:
-            before, named = headers, {name.lower(): value for name, value in reversed(headers or ())}
-            given, framing = named.get(CONTENT_TYPE) or "", named.get(FRAME)
-            kind = given.decode("utf-8", "replace") if isinstance(given, bytes) else str(given)
-            frame = framing if isinstance(framing, bytes) and frame_of(framing) == len(framing) else b""
+            before, (kind, frame) = headers, named_by(headers or ())
         types.append(kind)
         values.append(frame + (message.value() or b""))
-    return values, types
+    return Poll(values, types, Ids(pa.array(offsets), None, name), deliveries=False)
+
+
+def named_by(headers: Sequence[tuple[str, Any]]) -> tuple[str, bytes]:
+    """(the format that headers name, empty if they name none; the framing that stands in them).
+
+    A framing stands before the bytes of a message, where Confluent's other clients write it.
+    """
+    named = {name.lower(): value for name, value in reversed(headers)}
+    given, framing = named.get(CONTENT_TYPE) or "", named.get(FRAME)
+    kind = given.decode("utf-8", "replace") if isinstance(given, bytes) else str(given)
+    return kind, framing if isinstance(framing, bytes) and frame_of(framing) == len(framing) else b""

@@ -12,15 +12,14 @@ import pyarrow as pa
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.offsets import Offsets
-from ldpbeam.transforms.reports.batches import without_deliveries
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.batch_input import Reading
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
-from ldpbeam.transforms.sources.kafka_messages import message_of
-from ldpbeam.transforms.sources.message_batches import Received, next_batch
+from ldpbeam.transforms.sources.kafka_messages import poll_of
+from ldpbeam.transforms.sources.poll_batches import batches_of
 
 #: The offsets that one worker reads at a time.
 RANGE = 250_000
@@ -76,7 +75,7 @@ def _decode_range(
         OSError: if the brokers do not answer, refuse, or no longer have the range.
     """
     for taken in read_offsets(span, Offsets(*offsets), columns):
-        yield from map(without_deliveries, taken.batches)
+        yield from taken.batches
         yield list(taken.letters)
 
 
@@ -101,18 +100,16 @@ def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterato
     name = f"{span.topic.name}/{offsets.partition}"
     try:
         consumer.assign([confluent_kafka.TopicPartition(span.topic.name, offsets.partition, offsets.first)])
-        waiting: list[Received] = []
+        waiting: list[Any] = []
         size = 0
         for message in _messages(confluent_kafka.KafkaError, consumer, offsets, problems):
-            waiting.append(Received(str(message.offset()), message_of(message), 0))
-            size += len(waiting[-1].message.data)
+            waiting.append(message)
+            size += len(message.value() or b"")
             if len(waiting) >= BATCH_MESSAGES or size >= BATCH_BYTES:
-                batch, waiting = next_batch(name, columns, waiting)
-                size = sum(len(received.message.data) for received in waiting)
-                yield batch
-        while waiting:
-            batch, waiting = next_batch(name, columns, waiting)
-            yield batch
+                yield from (batch for batch, _ in batches_of(name, columns, poll_of(name, waiting)))
+                waiting, size = [], 0
+        if waiting:
+            yield from (batch for batch, _ in batches_of(name, columns, poll_of(name, waiting)))
     except (confluent_kafka.KafkaException, OSError) as error:
         said = error.args[0].str() if isinstance(error, confluent_kafka.KafkaException) else str(error)
         raise OSError(f"{name} at {span.topic.brokers}: {said}") from None

@@ -1,6 +1,8 @@
-"""A batch of a feed from what a poll has delivered."""
+"""Batches of a feed from what a poll has delivered."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from ldpbeam.schemas.messages.binary import Poll
 from ldpbeam.schemas.messages.placed import ids_of
@@ -10,28 +12,28 @@ from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.feeds import FeedBatch
 
 
-def first_batch(feed: str, columns: Columns, poll: Poll) -> tuple[FeedBatch, int]:
-    """Decode the first messages of a poll, until they fill a batch.
+def batches_of(feed: str, columns: Columns, poll: Poll) -> Iterator[tuple[FeedBatch, int]]:
+    """Decode the messages of a poll, in batches of bounded size; none before it is asked for.
 
     Args:
         feed: the name of the feed, for batches and dead letters.
         columns: the columns of reports that the study needs.
         poll: the messages, at least one.
 
-    Returns:
-        The batch, of which nothing is said of when it was published; and how many messages it has.
+    Yields:
+        A batch, of which nothing is said of when it was published; and the index after its last message.
 
     Raises:
         OSError: if a registry of schemas does not answer.
     """
-    part = next(decode_poll(poll, columns))
-    numbers = ids_of([bad.message.id for bad in part.bad]).numbers.to_pylist()
-    letters = [
-        DeadLetter(feed, number, bad.row, bad.reason, bad.problem, bad.reports, bad.data)
-        for number, bad in zip(numbers, part.bad, strict=True)
-    ]
-    batches = [
-        batch.replace_schema_metadata({**(batch.schema.metadata or {}), b"file": feed.encode()})
-        for batch in part.batches
-    ]
-    return FeedBatch(batches, letters, 0), part.stop
+    for part in decode_poll(poll, columns):
+        numbers = ids_of([bad.message.id for bad in part.bad]).numbers.to_pylist()
+        letters = [
+            DeadLetter(feed, number, bad.row, bad.reason, bad.problem, bad.reports, bad.data)
+            for number, bad in zip(numbers, part.bad, strict=True)
+        ]
+        batches = [
+            batch.replace_schema_metadata({**(batch.schema.metadata or {}), b"file": feed.encode()})
+            for batch in part.batches
+        ]
+        yield FeedBatch(batches, letters, 0), part.stop

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ldpbeam.schemas.messages.binary import Message, Poll
+from ldpbeam.schemas.messages.binary import Message
+from ldpbeam.schemas.messages.decode import together
 from ldpbeam.schemas.messages.placed import ids_of
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
@@ -28,9 +29,8 @@ from ldpbeam.transforms.sources.feeds import (
     Position,
     elapsed,
 )
-from ldpbeam.transforms.sources.message_batches import Received, number_in
 from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
-from ldpbeam.transforms.sources.poll_batches import first_batch
+from ldpbeam.transforms.sources.poll_batches import batches_of
 from ldpbeam.transforms.sources.pulls import Pulls
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
@@ -98,6 +98,22 @@ class PubSubFeed(Feed):
 def merged(positions: Iterable[Position]) -> dict[str, list[str]]:
     """The position after all that runs of one subscription have taken."""
     return {"unconfirmed": sorted({message for each in positions for message in each["unconfirmed"]})}
+
+
+class Received(NamedTuple):
+    """A message as it was delivered.
+
+    Attributes:
+        receipt: acknowledges this delivery.
+        message: the id and the contents.
+        published: when it was published, in epoch milliseconds.
+        settled: whether no older message can still be on its way because a pull before this one failed.
+    """
+
+    receipt: str
+    message: Message
+    published: int
+    settled: bool
 
 
 class _Held(NamedTuple):
@@ -304,12 +320,12 @@ class _Pulled(OpenFeed):
             [each for each in suspects if each != ids[0]],
         ):
             message = received[0].message
-            letter = DeadLetter(self.feed.name, number_in(message), None, DEFEATED, PROBLEM, 1, message.data)
+            number = ids_of([message.id]).numbers[0].as_py()
+            letter = DeadLetter(self.feed.name, number, None, DEFEATED, PROBLEM, 1, message.data)
             self._take(received)
             return FeedBatch([], [letter], received[0].published)
-        messages = [one.message for one in received]
-        values, types = [one.data for one in messages], [one.content_type for one in messages]
-        batch, count = first_batch(self.feed.name, self.feed.columns, Poll(values, types, ids_of(ids)))
+        poll = together([one.message for one in received])
+        batch, count = next(batches_of(self.feed.name, self.feed.columns, poll))
         with self._lock:
             self._waiting.extendleft(reversed(received[count:]))
         self._take(received[:count])

@@ -13,10 +13,11 @@ import pyarrow as pa
 from benchmarks.scale.measuring.meter import line, outputs, spent
 from benchmarks.scale.measuring.reports import sent
 from benchmarks.scale.setting import HOUR, MESSAGE_REPORTS, filled, study_of
+from ldpbeam.schemas.messages.decode import together
 from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources.message_batches import batch_of
+from ldpbeam.transforms.sources.poll_batches import batches_of
 from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.split import Split
@@ -49,7 +50,10 @@ def measure(folder: Path) -> dict[str, Any]:
         starts = range(0, len(messages), BATCH_MESSAGES)
         parts = (messages[at : at + BATCH_MESSAGES] for at in starts)
         return checked(
-            batch for part in parts for batch in batch_of("projects/p/subscriptions/s", columns, part).batches
+            decoded
+            for part in parts
+            for batch, _ in batches_of("projects/p/subscriptions/s", columns, together(part))
+            for decoded in batch.batches
         )
 
     def cut(shards: int) -> tuple[float, float]:

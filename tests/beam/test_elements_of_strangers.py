@@ -1,13 +1,16 @@
-"""Arrow batches that somebody else made, as elements: broken ones, and ones that look decoded."""
+"""Elements that somebody else made: Arrow batches that are broken or look decoded, and framed messages."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import apache_beam as beam
 import pyarrow as pa
 import pytest
 
 from ldpbeam.beam.elements import _Decode
+from ldpbeam.beam.messages import message_of
+from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.reports.columns import LETTERS_KEY, NEAR, RECORD
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, disclosed
@@ -117,3 +120,12 @@ def test_a_batch_of_few_bytes_has_few_dead_letters() -> None:
     assert len(letters) <= size // 4 + 1
     assert sum(letter["reports"] for letter in letters) == 5_000
     assert sum(len(letter["record"] or b"") for letter in letters) <= KEPT_FOR_EACH_BYTE * size
+
+
+def test_the_framing_in_a_header_of_kafka_stands_before_the_bytes_as_a_stream_reads_it() -> None:
+    frame = b"\1" + bytes(range(16))
+    headers = [beam.Row(key="__value_schema_id", value=frame), beam.Row(key="trace", value=None)]
+    row = beam.Row(topic="t", partition=1, offset=7, key=None, value=b"record", timestamp=0, headers=headers)
+    arrived = message_of(row)
+    assert arrived is not None
+    assert arrived.message == Message("t/1/7", frame + b"record", "")
