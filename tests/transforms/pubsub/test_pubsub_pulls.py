@@ -14,7 +14,6 @@ pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError
 from google.pubsub_v1.types import PullResponse
-from support.polls import batch_of
 from support.pubsub_feed import RECORD, SETTLED, SUBSCRIPTION, Running, commit, take, users
 from support.waiting import PATIENCE, wait_until
 
