@@ -65,13 +65,6 @@ def _check(where: str, name: str, attributes: Mapping[str, Attribute]) -> None:
         raise ValueError(
             f"{where}: it joins the reports of a user, so it needs users, duplicates: drop and repeats: first"
         )
-    for version in attribute.versions:
-        mechanism = version.mechanism
-        if mechanism.composite and mechanism.hashes_per_report:
-            raise ValueError(
-                f"{where}: service {version.label} of {name!r} draws any 32-bit seed, so its reports cannot "
-                "be joined: give it seeds"
-            )
 
 
 def _pair(name: str, *sides: Attribute) -> Attribute:

@@ -24,7 +24,7 @@ COUNT = "count"
 #: Of bits: the category, how many of the reports have its bit set, and how many reports there are.
 PLACE, ONES, REPORTS = "place", "ones", "reports"
 #: What was reported: a whole payload, or the cell of a number, with the sums of the reports in it.
-PAYLOAD, CELL, SUMS = "payload", "cell", ("sum", "squares", "bounded")
+PAYLOAD, CELL, SUMS = "payload", "cell", ("sum", "squares")
 
 Texts = NDArray[np.object_]
 
@@ -154,7 +154,7 @@ class CountTable:
         starts = cast_column("event_time", self.columns[WINDOW], self.study.local).to_pylist()
         for start in dict.fromkeys(starts):
             holding = [] if start is None else windows.between(start, start)
-            if start is None or not holding or holding[0][0] != start:
+            if not holding or holding[0][0] != start:
                 row = starts.index(start)
                 value = self.columns[WINDOW][row].as_py()
                 raise ValueError(

@@ -210,7 +210,6 @@ class CountedReports:
     ) -> tuple[Exact, Exact, Exact]:
         """The sums of the reports in cells, of their squares, and of them without tails, in steps."""
         columns = part.columns(*SUMS)
-        given = [bool(self.table.given(name, part.rows).all()) for name in columns]
         steps = mechanism.fixed_point(middles).astype(np.object_)
         sums, squares, bounded = steps * users, steps**2 * users, steps * users
         if has_tail(mechanism):
@@ -219,12 +218,10 @@ class CountedReports:
             # The distance beyond an end is exponential: the mean of its square is twice that of its mean.
             beyond = users * (np.abs(middles) > mechanism.tail.end)
             squares += beyond * round((mechanism.tail.excess[1] / mechanism.fixed_point_step) ** 2)
-        if all(given[:2]):
-            sums, squares = (self.table.integers(name, part.rows) for name in columns[:2])
+        if all(self.table.given(name, part.rows).all() for name in columns):
+            sums, squares = (self.table.integers(name, part.rows) for name in columns)
         else:
             self.of_cells[f"{OF_CELLS}{attribute_of(attribute.name)}/{part.version.service}"] += users.sum()
-        if given[2]:
-            bounded = self.table.integers(columns[2], part.rows)
         wrong = (sums**2 > users * squares) | (squares > users * FIXED_POINT_STEPS**2)
         if wrong.any():
             raise ValueError(

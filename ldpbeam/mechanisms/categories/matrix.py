@@ -24,8 +24,6 @@ ROUNDED = 5e-3
 SUM_ERROR = 1e-6
 #: Values are not told apart where the table has a smaller singular value, relative to the greatest.
 SINGULAR = 1e-9
-#: The most entries of a table.
-MOST_ENTRIES = 2**20
 
 
 @register
@@ -151,39 +149,39 @@ def table_of(
     if (table is None) == (design is None) or (p is None) != (design is None):
         raise ValueError("give a table, or a design with its p")
     if table is not None:
-        rows = table if isinstance(table, list | tuple) else ()
-        numbers = all(isinstance(row, list | tuple) and all(map(_is_number, row)) for row in rows)
-        if not (len(rows) > 1 and numbers and all(len(row) == size for row in rows)):
+        rows = _numbers(table)
+        if rows.ndim != 2 or len(rows) < 2 or rows.shape[1] != size:
             raise ValueError(f"table is a list for each report, with {size} numbers, one for each category")
-        if len(rows) * size > MOST_ENTRIES:
-            raise ValueError(f"table has at most {MOST_ENTRIES:,} numbers, found {len(rows) * size:,}")
-        return np.array(rows, dtype=np.float64)
-    given = p if isinstance(p, list | tuple) else (p,)
+        return rows
+    given = np.atleast_1d(_numbers(p))
     sizes = {"warner": 1, "crosswise": 1, "forced_response": size, "kuk": 2, "unrelated": 2}
-    inside = all(_is_number(number) and 0.0 < number < 1.0 for number in given)
     wanted = sizes[str(design)]
-    if len(given) != wanted or not inside:
+    if given.shape != (wanted,) or not ((given > 0.0) & (given < 1.0)).all():
         many = "a number" if wanted == 1 else f"{wanted} numbers"
         raise ValueError(f"p of design: {design} is {many} above 0 and below 1, found {p}")
     if design == "forced_response":
-        if sum(given) >= 1.0:
-            raise ValueError(f"forced responses have less than 1 together, found {sum(given):g}")
-        return np.array(given)[:, None] + (1.0 - sum(given)) * np.eye(size)
+        if given.sum() >= 1.0:
+            raise ValueError(f"forced responses have less than 1 together, found {given.sum():g}")
+        return np.asarray(given[:, None] + (1.0 - given.sum()) * np.eye(size))
     if size != 2:
         raise ValueError(f"design: {design} is for two categories, found {size}: write a table")
     first, last = float(given[0]), float(given[-1])
     if design == "kuk":
         red = np.arange(draws + 1)[:, None]
         ways = np.array([[math.comb(draws, many)] for many in range(draws + 1)])
-        return np.asarray(ways * np.power(given, red) * np.power(1.0 - np.array(given), draws - red))
+        return np.asarray(ways * given**red * (1.0 - given) ** (draws - red))
     yes = [first, 1.0 - first]
     if design == "unrelated":
         yes = [first + (1.0 - first) * last, (1.0 - first) * last]
     return np.array([yes, 1.0 - np.array(yes)])
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _numbers(value: Any) -> Floats:
+    """Numbers of any shape; one NaN in the place of something else."""
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.full(1, np.nan)
 
 
 def checked_epsilon(table: Floats, names: Sequence[str], epsilon: float) -> float:
