@@ -209,9 +209,10 @@ def stream(folder: Path) -> Path:
     return page
 
 
-#: How pages are made, and pictures: a name, the width of the window, the theme, the figure (None: the top).
+#: How pages are made, and pictures: a name, the width of the window, the theme, the figure (None: the top;
+#: a class: what has it).
 PICTURES: dict[str, tuple[Callable[[Path], Path], list[tuple[str, int, str, str | None]]]] = {
-    "commute": (commute, [("commute", 1180, "light", "Distribution")]),
+    "commute": (commute, [("commute", 1180, "light", ".figures")]),
     "diamonds": (
         diamonds,
         [
@@ -236,6 +237,8 @@ def photograph(browser: Browser, page: Path, name: str, width: int, scheme: Any,
     path = IMAGES / f"report-{name}.png"
     if figure is None:
         view.screenshot(path=path)
+    elif figure.startswith("."):
+        view.locator(figure).first.screenshot(path=path)
     else:
         view.locator("figure").filter(has=view.locator("h3", has_text=figure)).first.screenshot(path=path)
     context.close()

@@ -83,5 +83,39 @@ def window(start: str, end: str) -> str:
     return f"{first:%-d %b %Y} {first:{clock}} to {last:%-d %b %Y} {last:{clock}} UTC"
 
 
+def span(start: datetime, end: datetime, *, year: bool = True) -> str:
+    """The time between two times of one clock: 19\u201325 Oct 2026, or 20 Nov 2026, 10:00\u201311:00.
+
+    Args:
+        start: the first time.
+        end: the time after the last.
+        year: whether the year is written; it always is where both ends have another one.
+    """
+    whole = start.time() == end.time() == datetime.min.time()
+    last = end - _DAY if whole else end
+    year = year or start.year != last.year
+    if not whole and end - start <= _DAY:
+        return f"{_day(start, year)}, {start:%H:%M}\u2013{end:%H:%M}"
+    if not whole:
+        return f"{_day(start, year)} {start:%H:%M} \u2013 {_day(end, year)} {end:%H:%M}"
+    if start == last:
+        return _day(last, year)
+    if start.day == end.day == 1:
+        months = [f"{start:%b}"] * (start.year != last.year or start.month != last.month) + [f"{last:%b}"]
+        return "\u2013".join(months) + (f" {last:%Y}" if year else "")
+    if (start.year, start.month) == (last.year, last.month):
+        return f"{start:%-d}\u2013{_day(last, year)}"
+    return f"{_day(start, start.year != last.year)} \u2013 {_day(last, year)}"
+
+
+def day(time: str) -> str:
+    """The day of a time of RFC 3339, without its year."""
+    return _day(datetime.fromisoformat(time), year=False)
+
+
+def _day(time: datetime, year: bool) -> str:
+    return f"{time:%-d %b %Y}" if year else f"{time:%-d %b}"
+
+
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)

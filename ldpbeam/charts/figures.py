@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,18 @@ GOES_ON = "Intervals that leave the chart go on."
 def theme(
     colours: Sequence[str] = COLOURS, ink: str = INK, soft: str = SOFT, line: str = LINE
 ) -> dict[str, Any]:
-    """What Vega-Lite draws charts with, beside their own marks; ``truth`` is the style of true values."""
+    """What Vega-Lite draws charts with, beside their own marks.
+
+    ``truth`` is the style of true values, and ``certain`` of intervals that hold for any values of people.
+    """
     text = {"labelColor": soft, "titleColor": soft, "titleFontWeight": 400, "labelFontSize": 11}
     return {
         "background": "white",
         "font": "Arial, Helvetica, 'Liberation Sans', sans-serif",
         "view": {"stroke": None},
-        "range": {"category": list(colours)},
+        # Grey is certain, and blue holds if people are spread smoothly.
+        "range": {"category": list(colours), "ordinal": [soft, colours[0]]},
+        "mark": {"color": colours[0]},
         "axis": {
             **text,
             "gridColor": line,
@@ -46,13 +51,17 @@ def theme(
             "ticks": True,
             "tickColor": line,
             "labelPadding": 3,
-            "labelOverlap": True,
-            "labelSeparation": 12,
+            "labelOverlap": "greedy",
+            "labelSeparation": 6,
         },
-        "header": {"labelColor": ink, "labelFontSize": 12},
+        "header": {"labelColor": ink, "labelFontSize": 11},
         "legend": {**text, "symbolType": "square", "symbolStrokeWidth": 0, "labelLimit": 500},
         "title": {"color": ink, "anchor": "start"},
-        "style": {"truth": {"color": ink, "stroke": ink}},
+        "style": {
+            "truth": {"color": ink, "stroke": ink},
+            "certain": {"color": soft, "stroke": soft, "fill": soft},
+            "smooth": {"color": colours[0], "stroke": colours[0]},
+        },
     }
 
 
@@ -63,60 +72,58 @@ class Figure:
     Attributes:
         title: the heading.
         layers: the marks from back to front; each chooses its rows by ``part``.
-        rows: what they draw; ``panel`` is the title of the panel that a row is in.
-        panels: the titles in their order, by group and time.
+        rows: what they draw; ``panel`` is the title of the panel that a row is in, and ``lane`` of its lane.
+        panels: the titles of the panels beside each other, in their order.
         height: the height of a panel in pixels.
+        lanes: the titles of the panels below each other; without any, panels go on in a second row.
         caption: how to read the chart.
         summary: sentences that say what the chart shows.
         left: the room for the labels of the vertical axis.
+        half: whether two such charts stand side by side on a wide screen.
     """
 
     title: str
     layers: Sequence[alt.Chart]
     rows: Sequence[Mapping[str, Any]]
-    panels: Sequence[str]
     height: int
+    panels: Sequence[str] = ("",)
+    lanes: Sequence[str] = ()
     caption: str = ""
     summary: Sequence[str] = ()
     left: int = 60
+    half: bool = False
 
     def chart(self, width: int) -> alt.LayerChart | alt.FacetChart:
         """The chart, at most about so many pixels wide: as many panels stand side by side as have room."""
-        columns = max(1, min(len(self.panels), (width - self.left) // 190, 4))
+        longest = max((len(line) for lane in self.lanes for line in lane.split("\n")), default=0)
+        named = 8 + 6 * min(12, longest) if longest else 0
+        room = width - self.left - named
+        columns = len(self.panels) if self.lanes else max(1, min(len(self.panels), room // 120, 6))
+        between = _BETWEEN if not self.lanes else 14
         chart = alt.layer(*self.layers, data=alt.NamedData("rows")).properties(
-            width=(width - self.left) // columns - _BETWEEN, height=self.height
+            width=room // columns - between, height=self.height
         )
-        if list(self.panels) != [""]:
-            header = alt.Header(
-                labelExpr="split(datum.label, '\\n')", labelAnchor="start", labelLimit=chart.width
-            )
+        lines = {"title": None, "labelExpr": "split(datum.label, '\\n')"}
+        header = alt.Header(**lines, labelAnchor="start", labelLimit=chart.width + between)
+        empty = [{"panel": panel, "lane": lane} for panel in self.panels for lane in self.lanes or [""]]
+        if any(self.lanes):
+            aside = {"labelOrient": "left", "labelAngle": 0, "labelAlign": "right", "labelPadding": 8}
+            beside = alt.Header(**lines, **aside, labelLimit=named)
+            lane = alt.Row("lane:N", title=None, sort=list(self.lanes), header=beside)
+            across = {"column": alt.Column("panel:N", title=None, sort=list(self.panels), header=header)}
+            chart = chart.facet(row=lane, **across if any(self.panels) else {}, spacing=between)
+        elif any(self.panels):
             panel = alt.Facet("panel:N", title=None, sort=list(self.panels), header=header)
-            chart = chart.facet(facet=panel, columns=columns, spacing=_BETWEEN).resolve_axis(x="independent")
+            chart = chart.facet(facet=panel, columns=columns, spacing=between).resolve_axis(x="independent")
         # Altair checks and copies the data that it is built with, row by row. A panel without an estimate
         # keeps its place.
-        chart.data = alt.InlineData(values=[*self.rows, *({"panel": panel} for panel in self.panels)])
+        chart.data = alt.InlineData(values=[*self.rows, *empty])
         return chart
 
 
 def of(part: str, mark: alt.Chart | None = None) -> alt.Chart:
     """A layer of the rows of one part."""
     return (mark or alt.Chart()).transform_filter(f"datum.part == '{part}'")
-
-
-def colour(labels: Sequence[str], drawn: Collection[str] = ()) -> alt.Color:
-    """A colour for each estimate or name, the same in all figures of an attribute.
-
-    Args:
-        labels: what colours stand for.
-        drawn: those in this figure; a legend says what stands for which if there are several.
-    """
-    shown = [label for label in labels if label in drawn]
-    columns = max(1, 40 // max(map(len, shown), default=1))
-    legend = alt.Legend(
-        orient="top", direction="horizontal", title=None, values=shown, columns=columns, symbolOpacity=1
-    )
-    scale = alt.Scale(domain=list(labels))
-    return alt.Color("estimate:N", scale=scale, legend=legend if len(shown) > 1 else None)
 
 
 def reach(values: Sequence[float], ends: Sequence[float]) -> float:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any, Literal
 
 import altair as alt
 
 from ldpbeam.answers.named_numbers import numbers_of
+from ldpbeam.answers.tables import dependence_of
 from ldpbeam.answers.truth import Truth
 from ldpbeam.certainty import CERTAIN, LARGEST
-from ldpbeam.charts.figures import GOES_ON, Figure, colour, of, reach
-from ldpbeam.charts.subject import Panel, Subject, Subset, banded, level_of, mean_ends
+from ldpbeam.charts.figures import GOES_ON, Figure, of, reach
+from ldpbeam.charts.subject import Subject, Subset, mean_ends
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: This many names are drawn, and this many in each of several panels.
@@ -34,21 +37,41 @@ def key_means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None
 
 def means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The means of all groups and estimates; None with several windows, and where there is only one mean."""
-    records = [record for own in subject.subsets.values() for record in own if record.mean is not None][
-        :MOST_NAMES
-    ]
-    if len(subject.windows) > 1 or len(records) < 2:
+    panels, said = subject.panels(lambda record: record.mean is not None)
+    if len(subject.windows) > 1 or len(panels) < 2:
         return None
-    rows, panel = [], Panel("", "", records)
-    for record in records:
-        label, truth = subject.group_of(record), truths.get(Subset.of(record))
-        estimate = subject.labels[record.name]
-        known = {"panel": panel.title, "estimate": estimate, "label": label or record.name}
-        rows.append(_row("estimate", known, record.mean, mean_ends(record)))
+    rows = []
+    for title, record in panels:
+        if record is None or record.mean is None:
+            continue
+        truth = truths.get(Subset.of(record))
+        rows.append(_row("estimate", "", title, record.mean, mean_ends(record)))
         if truth is not None and truth.mean is not None:
-            rows.append(_row("truth", known, truth.mean))
+            rows.append(_row("truth", "", title, truth.mean))
     title = f"Mean {subject.name}{' by group' * subject.by_group}"
-    return _figure(subject, title, rows, [panel], [], shares=False)
+    return rows_figure(title, f"mean {subject.name}", rows, [""], said, shares=False)
+
+
+def given(subject: Subject) -> Figure | None:
+    """What the people in each group of one attribute of a pair have of the other; None of others."""
+    panels, said = subject.panels(lambda record: record.pair)
+    pairs = [(panel.title, panel.record.pair) for panel in panels if panel.record and panel.record.pair]
+    if not pairs:
+        return None
+    rows = []
+    for title, pair in pairs:
+        one = next((own for own in pair.given if own.means), pair.given[0])
+        numbers, labels = one.means or one.shares, [one.given[place] for place in range(len(one.given))]
+        named = [title] if one.means else [f"{title} {one.of[place]}".strip() for place in range(len(one.of))]
+        ends = zip(numbers.value, numbers.low or numbers.value, numbers.high or numbers.value, strict=True)
+        for (label, panel), (value, *between) in zip(product(labels, named), ends, strict=True):
+            rows.append(_row("estimate", panel, label, value, tuple(between)))
+    title = f"{one.of.attribute} by {one.given.attribute}"
+    found = [": ".join(filter(None, (title, dependence_of(pair)))) + "." for title, pair in pairs]
+    shares, own = one.means is None, list(dict.fromkeys(row["panel"] for row in rows))
+    return replace(
+        rows_figure(title, f"mean {one.of.attribute}", rows, own, said, shares=shares), summary=found
+    )
 
 
 def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
@@ -67,79 +90,69 @@ def intervals_of(
 
 
 def _of_names(subject: Subject, truths: Mapping[Subset, Truth], field: Field, title: str) -> Figure | None:
-    panels, left_out = subject.panels(lambda record: getattr(record, field))
-    if not panels:
+    panels, said = subject.panels(lambda record: getattr(record, field))
+    records = [panel.record for panel in panels if panel.record]
+    if not records:
         return None
-    records = [record for panel in panels for record in panel.records]
     order = most_frequent(
         [values_of(record, "frequencies") for record in records],
         MOST_NAMES if len(panels) == 1 else MOST_NAMES_OF_PANELS,
     )
     rows = []
-    for panel in panels:
-        for record in panel.records:
-            values, ends = values_of(record, field), intervals_of(record, field, LARGEST)
-            banded_ends = ends if record.name in banded(panel.records) else {}
-            known = {"panel": panel.title, "estimate": subject.labels[record.name]}
-            rows += [
-                _row("estimate", known | {"label": name}, values[name], banded_ends.get(name))
-                for name in order
-                if name in values
-            ]
-        for record in panel.records[:1]:
-            truth = truths.get(Subset.of(record))
-            true = None if truth is None else truth.shares if field == "frequencies" else truth.key_means
-            known = {"panel": panel.title, "estimate": subject.labels[record.name]}
-            pairs = () if true is None else zip(record.labels or (), true.tolist(), strict=False)
-            # A key that nobody has has no mean.
-            rows += [
-                _row("truth", known | {"label": name}, value)
-                for name, value in pairs
-                if name in order and value == value
-            ]
+    for panel, record in panels:
+        if record is None:
+            continue
+        values, ends = values_of(record, field), intervals_of(record, field, LARGEST)
+        rows += [
+            _row("estimate", panel, name, values[name], ends.get(name)) for name in order if name in values
+        ]
+        truth = truths.get(Subset.of(record))
+        true = None if truth is None else truth.shares if field == "frequencies" else truth.key_means
+        # A key that nobody has has no mean.
+        rows += [
+            _row("truth", panel, name, value)
+            for name, value in zip(record.labels or (), () if true is None else true.tolist(), strict=False)
+            if name in order and value == value
+        ]
     every = len({name for record in records for name in record.labels or ()})
     if every > len(order):
-        left_out = [f"The {len(order)} most frequent of {every:,}.", *left_out]
-    return _figure(subject, title, rows, panels, left_out, shares=field == "frequencies")
+        said = [*said, f"The {len(order)} most frequent of {every:,}."]
+    axis, shown = f"mean {subject.name}", [panel.title for panel in panels]
+    return rows_figure(title, axis, rows, shown, said, shares=field == "frequencies")
 
 
 def _row(
-    part: str, known: Mapping[str, str], value: float | None, ends: tuple[float, float] | None = None
+    part: str, panel: str, label: str, value: float | None, ends: tuple[float, ...] | None = None
 ) -> dict[str, Any]:
     low, high = ends or (None, None)
-    return {"part": part, **known, "value": value, "low": low, "high": high}
+    return {"part": part, "panel": panel, "label": label, "value": value, "low": low, "high": high}
 
 
-def _figure(
-    subject: Subject,
+def rows_figure(
     title: str,
+    axis: str,
     rows: Sequence[Mapping[str, Any]],
-    panels: Sequence[Panel],
-    left_out: Sequence[str],
+    panels: Sequence[str],
+    said: Sequence[str],
     *,
     shares: bool,
 ) -> Figure:
     """A bar for each share, or a dot for each mean; lines of intervals, and ticks of the truth."""
     labels = list(dict.fromkeys(row["label"] for row in rows))
-    estimates = [own for own in subject.labels.values() if any(row["estimate"] == own for row in rows)]
     values = [row["value"] for row in rows]
     lows, highs = ([row[end] for row in rows if row[end] is not None] for end in ("low", "high"))
     low, high = min([*values, *lows, *([0.0] * shares)]), reach(values, highs)
     room = 0.02 * (high - low) or 0.01
     x = alt.X(
         "value:Q",
-        title="share of people" if shares else f"mean {subject.name}",
-        axis=alt.Axis(format="~%" if shares else alt.Undefined, tickCount=4, grid=True),
+        title=None if shares else axis,
+        axis=alt.Axis(format="~%" if shares else alt.Undefined, tickCount=3 if shares else 4, grid=True),
         scale=alt.Scale(domain=[low - room * (low < 0 or not shares), high + room], nice=False, zero=shares),
     )
-    axis = alt.Axis(grid=False, labelLimit=120, labelOverlap=False, domain=False, ticks=False)
-    placed: dict[str, Any] = {"y": alt.Y("label:N", title=None, axis=axis, sort=labels)}
-    beside = len({(row["label"], row["estimate"]) for row in rows}) > len(labels)
-    if beside:
-        placed["yOffset"] = alt.YOffset("estimate:N", sort=estimates)
-    tint = colour([*subject.labels.values()], estimates if beside else ())
+    of_labels = alt.Axis(grid=False, labelLimit=120, labelOverlap=False, domain=False, ticks=False)
+    y = alt.Y("label:N", title=None, axis=of_labels, sort=labels)
     marks = of("estimate")
-    shown = (
+    bar = (
         marks.mark_bar(height={"band": 0.7}, opacity=0.45)
         if shares
         else marks.mark_circle(size=50, opacity=1)
@@ -147,18 +160,18 @@ def _figure(
     return Figure(
         title=title,
         layers=[
-            shown.encode(x=x, color=tint, **placed),
-            marks.mark_rule(strokeWidth=1.5, clip=True).encode(x="low:Q", x2="high:Q", color=tint, **placed),
-            of("truth").mark_tick(thickness=2, size=12, style="truth").encode(x=x, **placed),
+            bar.encode(x=x, y=y),
+            marks.mark_rule(strokeWidth=2, clip=True, style="certain").encode(x="low:Q", x2="high:Q", y=y),
+            of("truth").mark_tick(thickness=2, size=12, style="truth").encode(x=x, y=y),
         ],
         rows=rows,
-        panels=[panel.title for panel in panels],
-        height=(11 * len(estimates) if beside else 20) * len(labels),
+        panels=panels,
+        height=20 * len(labels),
         caption=" ".join(
-            ([f"With {level_of(subject.records) or '95%'} intervals."] if highs else [])
+            [*said, *(["Bars: the share of people."] if shares else [])]
+            + (["Grey: intervals."] if highs else [])
             + (["Black ticks: the truth."] if any(row["part"] == "truth" for row in rows) else [])
             + ([GOES_ON] if max([*highs, high]) > high else [])
-            + [*left_out]
         ),
         left=30 + 7 * min(17, max(map(len, labels))),
     )

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ldpbeam import words
-from ldpbeam.answers.named_numbers import numbers_of
+from ldpbeam.answers.named_numbers import Numbers, numbers_of
 from ldpbeam.cells import Clock
 from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.times import milliseconds
 
-#: A figure has at most this many panels, and of one group this many windows.
-MOST_PANELS, MOST_WINDOWS = 12, 2
+#: A figure has at most this many panels of groups, or of windows where there are no groups.
+MOST_PANELS, MOST_WINDOWS = 12, 3
 
 
 @dataclass(frozen=True)
@@ -61,33 +62,15 @@ class Subset:
         """The name that stands for the group in all windows."""
         return "other groups" if self.other_groups else self.group or "no group"
 
-    @property
-    def when(self) -> str:
-        """When the window starts, in words; empty without windows."""
-        return self.window.partition(" to ")[0]
-
-    @property
-    def short(self) -> str:
-        """The group, and when the window starts."""
-        return ", ".join(part for part in (self.group_name, self.when) if part)
-
     def __str__(self) -> str:
         return ", ".join(part for part in (self.group_name, self.window) if part)
 
 
 class Panel(NamedTuple):
-    """What one panel of a figure draws: a group in a window, which may have no estimate."""
+    """What one panel of a figure draws: an estimate of a group, or of a window where there are no groups."""
 
-    group: str
-    window: str
-    records: Sequence[EstimateRecord]
-
-    @property
-    def title(self) -> str:
-        """The title; empty without windows and groups."""
-        state = state_of(self.records[0]) if self.records else "no estimate"
-        window = f"{self.window} ({state})" if state != "complete" else self.window
-        return "\n".join(line for line in (self.group, window) if line)
+    title: str
+    record: EstimateRecord | None
 
 
 @dataclass(frozen=True)
@@ -107,14 +90,6 @@ class Subject:
     events: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
-    def labels(self) -> dict[str, str]:
-        """The label of each estimate, by its name: the name, the estimator and the services."""
-        return {
-            record.name: f"{record.name} ({record.estimator} of {_services(record.services)})"
-            for record in self.records
-        }
-
-    @cached_property
     def groups(self) -> list[str]:
         """The groups, in the one order that they have everywhere: by their reports, other ones last."""
         reports: Counter[tuple[bool, str]] = Counter()
@@ -127,9 +102,25 @@ class Subject:
         """Whether there are several groups."""
         return len(self.groups) > 1
 
-    def group_of(self, record: EstimateRecord) -> str:
-        """The heading of the panel of a group; empty where there is only one."""
-        return Subset.of(record).label if self.by_group else ""
+    def title_of(self, record: EstimateRecord) -> str:
+        """The group and the name of an estimate, each where there are several."""
+        group = Subset.of(record).label if self.by_group else ""
+        several = len({own.name for own in self.records}) > 1
+        return ", ".join(filter(None, (group, record.name if several else "")))
+
+    @property
+    def titles(self) -> list[str]:
+        """The titles of all estimates, by group and then in the order of the study."""
+        names = list(dict.fromkeys(record.name for record in self.records))
+        places = {
+            self.title_of(record): (self.groups.index(Subset.of(record).label), names.index(record.name))
+            for record in self.records
+        }
+        return sorted(places, key=places.__getitem__)
+
+    def only(self, wanted: Callable[[EstimateRecord], object]) -> Subject:
+        """The estimates that have what is wanted."""
+        return replace(self, records=[record for record in self.records if wanted(record)])
 
     @cached_property
     def subsets(self) -> dict[Subset, list[EstimateRecord]]:
@@ -153,38 +144,69 @@ class Subject:
         """The starts of the windows, in order; empty without windows."""
         return sorted({subset.start for subset in self.subsets if subset.start})
 
+    @cached_property
+    def now(self) -> Subset:
+        """The subset of the last complete window, or of the last one if none is complete."""
+        complete = [own for own, (first, *_) in self.subsets.items() if state_of(first) == "complete"]
+        return max(complete or self.subsets, key=lambda own: (own.end or "", own.start or ""))
+
+    @cached_property
+    def _one_year(self) -> bool:
+        return len({time.year for own in self.subsets for time in shown_times(own, self.clock)}) == 1
+
+    def when(self, subset: Subset) -> str:
+        """The window by the clock, as 19-25 Oct, without a year that all have; empty without windows."""
+        if not subset.start or (self.clock is None and subset.name):
+            return subset.window.partition(" (")[0]
+        return words.span(*shown_times(subset, self.clock), year=not self._one_year)
+
     def panels(self, wanted: Callable[[EstimateRecord], object]) -> tuple[list[Panel], list[str]]:
-        """A panel for each of the largest groups in each of the latest windows, and what is left out.
+        """A panel for each of the largest groups in the last window, or for each of the last windows.
 
         Args:
             wanted: whether an estimate has what the panels show.
+
+        Returns:
+            The panels, and sentences on what they show and leave out.
         """
-        chosen = [(Subset.of(record), record) for record in self.records if wanted(record)]
-        groups = [label for label in self.groups if any(own.label == label for own, _ in chosen)]
-        # A longer window, whose users are joined, comes after the windows inside: it ends with the last one.
-        windows = {(own.end or "", own.start or ""): own.window for own, _ in chosen}
-        kept = sorted(windows)[-min(MOST_WINDOWS, MOST_PANELS // min(len(groups) or 1, MOST_PANELS)) :]
+        subject = self.only(wanted)
+        chosen = [(own, record) for own, records in subject.subsets.items() for record in records]
+        # A longer window, whose users are joined, comes after the windows inside.
+        windows = {(own.end or "", own.start or ""): own for own, _ in chosen}
+        kept, said = sorted(windows)[-MOST_WINDOWS:], list[str]()
+        if self.by_group and chosen:
+            now = subject.now
+            kept, said = [(now.end or "", now.start or "")], [f"{self.when(now)}."] * bool(now.start)
+        elif len(windows) > MOST_WINDOWS:
+            said = [f"The last {MOST_WINDOWS} of {len(windows):,} windows."]
+        found = {(subject.title_of(record), own.end or "", own.start or ""): record for own, record in chosen}
         panels = [
-            Panel(
-                group if self.by_group else "",
-                windows[end, start],
-                [
-                    record
-                    for own, record in chosen
-                    if (own.end or "", own.start or "", own.label) == (end, start, group)
-                ],
-            )
-            for group in groups[:MOST_PANELS]
-            for end, start in kept
+            Panel(_titled((name, "" if self.by_group else self.when(windows[span])), record), record)
+            for name in subject.titles
+            for span in kept
+            for record in [found.get((name, *span))]
         ]
-        states = dict.fromkeys(state_of(record) for panel in panels for record in panel.records)
-        said = [f"{STATES[state].capitalize()}." for state in states if state in STATES]
-        if len(kept) < len(windows):
-            which = "last" if len(kept) == 1 else f"last {len(kept)}"
-            said.append(f"The {which} of {len(windows):,} windows.")
-        if len(groups) > MOST_PANELS:
-            said.append(f"The {MOST_PANELS} largest of {len(groups):,} groups.")
-        return panels, said
+        if len(panels) > MOST_PANELS:
+            said.append(f"The first {MOST_PANELS} of {len(panels):,}.")
+        panels = panels[:MOST_PANELS]
+        states = dict.fromkeys(state_of(panel.record) for panel in panels if panel.record)
+        return panels, [*said, *(f"{STATES[state].capitalize()}." for state in states if state in STATES)]
+
+
+def _titled(parts: Sequence[str], record: EstimateRecord | None) -> str:
+    title, state = ", ".join(filter(None, parts)), state_of(record) if record else "no estimate"
+    return title if state == "complete" else f"{title}\n({state})".strip()
+
+
+def shown_times(subset: Subset, clock: Clock | None) -> list[datetime]:
+    """The start and the end of a window as clocks show them; none without windows."""
+    if not subset.start or not subset.end:
+        return []
+    start, last = milliseconds(subset.start), milliseconds(subset.end) - 1
+    shown = [start, last] if clock is None else clock.shows(np.array([start, last])).tolist()
+    return [
+        datetime.fromtimestamp(time / 1000, UTC).replace(tzinfo=None) for time in (shown[0], shown[1] + 1)
+    ]
 
 
 def span_name(start: str, end: str, clock: Clock | None) -> str:
@@ -226,9 +248,14 @@ def flag_of(record: EstimateRecord, part: str) -> str:
 
 
 def mean_ends(record: EstimateRecord) -> tuple[float, float] | None:
-    """The interval of the mean; None without one."""
-    low, high = next(numbers_of(record)).under(IF_SMOOTH)[0].tolist()
+    """The interval of the mean: the certain one, or else that of smooth people; None without one."""
+    low, high = surest(next(numbers_of(record)))[0].tolist()
     return None if np.isnan(low) else (low, high)
+
+
+def surest(numbers: Numbers) -> Floats:
+    """The certain intervals of some numbers, or else those of smooth people, NaN without any."""
+    return numbers.under(CERTAIN if CERTAIN in numbers.ends else IF_SMOOTH)
 
 
 def pair(ends: Floats | None, place: int) -> tuple[float, float] | None:
@@ -240,18 +267,3 @@ def level_of(records: Sequence[EstimateRecord]) -> str:
     """The level of the intervals, as in 95%; empty if no estimate has intervals."""
     levels = (f"{100 * record.intervals.level:g}%" for record in records if record.intervals is not None)
     return next(levels, "")
-
-
-def banded(records: Sequence[EstimateRecord]) -> set[str]:
-    """The names of the estimates whose intervals are drawn: one per set of services.
-
-    Intervals are of the number and not of the estimator, so that the others have the same.
-    """
-    first: dict[tuple[str, ...], str] = {}
-    for record in records:
-        first.setdefault(record.services, record.name)
-    return {*first.values()}
-
-
-def _services(services: Sequence[str]) -> str:
-    return words.listed(services) if len(services) <= 3 else f"{len(services)} services"

@@ -53,7 +53,7 @@ def test_events_inside_the_time_of_the_windows_are_marked_in_every_panel() -> No
     figure = means_over_time(Subject("price", records, CLOCK, events), {})
     assert figure is not None
     assert [row for row in figure.rows if row["part"] == "event"] == [
-        {"part": "event", "panel": panel, "start": "2026-03-08T08:00:00Z", "name": "release"}
+        {"part": "event", "panel": panel, "lane": "", "start": "2026-03-08T08:00:00Z", "name": "release"}
         for panel in ("north", "south")
     ]
 

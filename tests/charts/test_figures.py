@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.estimate_records import held, results
+from support.estimate_records import held, price, results
 from support.studies import SMALL
 
 import ldpbeam as ldp
 from ldpbeam.answers.people import People
 from ldpbeam.answers.results import RunResults
-from ldpbeam.charts.figures import GOES_ON, Figure
-from ldpbeam.charts.numbers import MOST_SENTENCES, distributions
+from ldpbeam.charts.figures import Figure
+from ldpbeam.charts.numbers import distributions
 from ldpbeam.charts.subject import Subject
+from ldpbeam.charts.totals import with_totals
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.images import images
 from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord
@@ -63,57 +64,62 @@ def test_a_page_without_estimates_says_why(used: int, why: str) -> None:
     found = results()
     run = RunResults(found.about, "out", True, accounting, (), None)
     lead = content_of(replace(found, runs=(run,)), {}).lead
-    assert lead.startswith(f"There is no estimate: {why}")
+    assert lead[0].startswith(f"There is no estimate: {why}")
 
 
-def test_the_steps_are_those_of_the_estimate() -> None:
-    steps = drawn(distribution(of_service("a")), "step", "low", "share")
-    # A row more, where the last step ends.
-    assert steps == [*zip(EDGES, SHARES, strict=False), (1.0, SHARES[-1])]
+def test_bars_begin_at_round_values_and_have_the_shares_of_the_estimate() -> None:
     fine = replace(of_service("a"), distribution=(1 / 512,) * 512, bucket_edges=tuple(np.arange(513) / 512))
     steps = drawn(distribution(replace(fine, intervals=None)), "step", "low", "share")
-    assert steps == [(number / 128, 1 / 128) for number in range(128)] + [(1.0, 1 / 128)]
+    # A row more, where the last bar ends. The last one is narrower, and as high.
+    assert steps == [(pytest.approx(number / 50), pytest.approx(1 / 50)) for number in range(50)] + [
+        (1.0, pytest.approx(1 / 50))
+    ]
 
 
-def test_a_flagged_band_is_pale_and_estimates_of_the_same_services_share_one() -> None:
-    flagged = of_service("b", if_smooth="no density explains the reports")
-    figure = distribution(of_service("a"), flagged, replace(flagged, name="again"))
-    assert {*drawn(figure, "step", "estimate", "flagged")} == {
-        ("a (auto of a)", False),
-        ("b (auto of b)", True),
-        ("again (auto of b)", True),
-    }
-    banded = {row["estimate"] for row in figure.rows if row["part"] == "step" and "share_low" in row}
-    assert banded == {"a (auto of a)", "b (auto of b)"}
-    assert "Pale bands are flagged." in distribution(flagged).caption
+def ages(values: float, median: tuple[float, float], **certain: Any) -> EstimateRecord:
+    """80 values, of which one has more people than the others by a share."""
+    shares = np.full(80, (1 - values) / 80)
+    shares[32] += values
+    held_ends = {"certain": {**certain}, "if_smooth": {"quantiles": median}}
+    return replace(
+        of_service("a"), bucket_edges=tuple(np.arange(81) + 17.5), step=1.0, distribution=tuple(shares),
+        quantiles={"0.5": 50.0}, intervals=held(**held_ends),
+    )  # fmt: skip
 
 
-def test_one_wide_interval_does_not_set_the_axis_and_the_caption_says_that_it_goes_on() -> None:
-    wide = [*[(0.0, 0.08)] * 15, (0.0, 0.9)]
-    record = replace(
-        of_service("a"),
-        distribution=(0.0625,) * 16,
-        bucket_edges=tuple(number / 16 for number in range(17)),
-        intervals=held(if_smooth={"distribution": wide}),
-    )
-    near = [*[(0.0, 0.07)] * 15, (0.0, 0.08)]
-    for ends, cut in ((wide, True), (near, False)):
-        intervals = held(if_smooth={"distribution": ends})
-        figure = distribution(replace(record, intervals=intervals))
-        (top,) = {
-            layer["encoding"]["y"]["scale"]["domain"][1]
-            for layer in figure.chart(600).to_dict()["layer"]
-            if "domain" in layer["encoding"]["y"].get("scale", {})
-        }
-        assert 0.08 < top < 0.12
-        assert (GOES_ON in figure.caption) is cut
+def test_a_spike_is_spread_unless_the_reports_show_it_for_certain() -> None:
+    least = np.zeros((80, 2))
+    spread = distribution(ages(0.1, (45.0, 54.0), distribution=least))
+    assert max(row["share"] for row in spread.rows if row["part"] == "step") < 0.2
+    assert {row["high"] - row["low"] for row in spread.rows[1:-3] if row["part"] == "step"} == {5.0}
+    least[32] = (0.08, 0.3)
+    shown = distribution(ages(0.1, (45.0, 54.0), distribution=least))
+    spikes = [row for row in shown.rows if row["part"] == "step" and row["share"] > 0.2]
+    # A bar of one value among those of five: as high as if five values had its share.
+    assert [(row["low"], row["high"], row["share"]) for row in spikes] == [
+        (49.5, 50.5, pytest.approx(5 * (0.1 + 0.9 / 80)))
+    ]
+
+
+@pytest.mark.parametrize(("median", "wide"), [((49.0, 51.0), 2), ((45.0, 55.0), 5), ((40.0, 60.0), 10)])
+def test_bars_are_half_as_wide_as_the_interval_of_the_median_and_round(
+    median: tuple[float, float], wide: int
+) -> None:
+    figure = distribution(ages(0.0, median))
+    assert f"{wide} wide: reports show nothing finer" in figure.caption
+    starts = [row["low"] for row in figure.rows if row["part"] == "step"][1:-1]
+    assert all((start + 0.5) % wide == 0 for start in starts)
 
 
 def test_the_truth_is_drawn_beside_the_estimates() -> None:
     people = People(np.array([0.1, 0.1, 0.3, 0.9]), None, None, None, 0, 0)
     shape, means = figures_of(of_service("a"), MEAN, x=people).values()
-    shares = [0.5, 0, 0.25, 0, 0, 0, 0, 0.25, 0.25]
-    assert drawn(shape, "truth", "low", "share") == [*zip(EDGES, shares, strict=True)]
+    # The truth has the bars of the estimate, which are 0.2 wide, and its people are even inside a bucket.
+    shares = [0.5, 0.25, 0, 0, 0.25, 0.25]
+    lows = [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert drawn(shape, "truth", "low", "share") == [
+        (pytest.approx(low), pytest.approx(share)) for low, share in zip(lows, shares, strict=True)
+    ]
     assert {*drawn(means, "truth", "value")} == {(0.35,)}
     assert "Dashed: the truth." in shape.caption and "Black ticks: the truth." in means.caption
 
@@ -126,16 +132,10 @@ def test_a_mean_without_its_own_interval_has_that_of_its_standard_error() -> Non
     ]
 
 
-def test_a_chart_has_a_legend_of_several_estimates_only() -> None:
-    for records, legend in (
-        ((of_service("a"), MEAN), None),
-        ((MEAN, of_service("a"), of_service("b")), ["a (auto of a)", "b (auto of b)"]),
-    ):
-        layers = distribution(*records).chart(600).to_dict()["layer"]
-        shown = [layer["encoding"]["color"] for layer in layers if "color" in layer["encoding"]]
-        assert all((colour["legend"] or {}).get("values") == legend for colour in shown)
-        # Each estimate has one colour in all figures.
-        assert all(len(colour["scale"]["domain"]) == len(records) for colour in shown)
+def test_each_of_several_estimates_has_a_lane() -> None:
+    figure = distribution(of_service("a"), of_service("b"))
+    assert figure.lanes == ["a", "b"] and {row["lane"] for row in figure.rows} == {"a", "b"}
+    assert distribution(of_service("a")).lanes == [""]
 
 
 def test_images_are_made_of_every_chart() -> None:
@@ -174,27 +174,33 @@ def test_what_is_certain_is_drawn_between_places() -> None:
     # A smooth curve has no steps.
     assert drawn(figure, "smooth", "at", "low", "high") == [(0.0, 0.0, 0.1), (0.5, 0.4, 0.6), (1.0, 1.0, 1.0)]
     assert drawn(figure, "line", "at", "low")[-1] == (1.0, pytest.approx(1))
-    said = (
-        "The median is certainly between 0.30 and 0.80; if people are spread smoothly between 0.40 and 0.60."
-    )
-    assert figure.summary == [said]
-    assert figure.caption.endswith("if people are spread smoothly, without gaps, steps and favourite values.")
-    stepped = figures_of(replace(CERTAIN, step=0.125))[TITLE]
-    assert stepped.caption.endswith("if people are spread smoothly, but for round values.")
     # Without certain intervals there is no such figure.
     assert TITLE not in figures_of(of_service("a"))
 
 
-def test_many_groups_have_no_sentence_each() -> None:
-    for groups in (MOST_SENTENCES, MOST_SENTENCES + 1):
-        figure = distribution(*(replace(CERTAIN, group=f"g{place}") for place in range(groups)))
-        assert len(figure.panels) == groups
-        assert len(figure.summary) == (groups if groups <= MOST_SENTENCES else 0)
+def test_a_total_is_the_mean_over_people_of_the_groups() -> None:
+    groups = [replace(CERTAIN, group=name, reports=many) for name, many in (("n", 300), ("s", 100))]
+    other = replace(groups[1], mean=0.8, distribution=SHARES[::-1])
+    found = with_totals([groups[0], other])
+    total = found[-1]
+    assert (len(found), total.group, total.reports, total.users) == (3, "all groups", 400, None)
+    assert total.mean == pytest.approx(0.5)
+    assert total.distribution == pytest.approx(0.75 * np.array(SHARES) + 0.25 * np.array(SHARES[::-1]))
+    assert total.intervals is not None
+    # Shares up to a value that hold in each group hold in all; so do the ends of the median that follow.
+    assert total.intervals.of("cdf", "certain") == pytest.approx(np.array([(0.0, 0.3), (0.2, 0.9)]))
+    assert total.intervals.of("quantiles", "certain") == pytest.approx(np.array([(0.0, 1.0)]))
+    assert with_totals(groups[:1]) == groups[:1]
+    named = replace(groups[0], group="all groups")
+    assert len(with_totals([named, other])) == 2
 
 
-def test_with_one_bucket_per_value_each_bar_is_a_value() -> None:
-    ages = replace(of_service("m"), bucket_edges=tuple(number + 29.5 for number in range(9)), step=1.0)
-    assert distribution(ages).caption.startswith("The share of people with each value")
-    pairs = replace(ages, step=0.5)
-    assert pairs.bucket_ends == ([29.75 + at for at in range(8)], [30.25 + at for at in range(8)])
-    assert distribution(pairs).caption.startswith("The share of people in each step of 1")
+def test_noise_of_groups_is_independent() -> None:
+    means = [
+        price(group=name, reports=many, mean=mean, intervals=held(certain={"mean": (mean - 1, mean + 1)}))
+        for name, many, mean in (("n", 300, 4.0), ("s", 100, 8.0))
+    ]
+    total = with_totals(means)[-1]
+    assert total.intervals is not None
+    error = np.hypot(0.75, 0.25)
+    assert total.intervals.of("mean") == pytest.approx(np.array([(5 - error, 5 + error)]))

@@ -11,11 +11,13 @@ from scipy.stats import norm
 from support.estimate_records import held, paid, price
 
 from ldpbeam.charts.subject import Subject
+from ldpbeam.charts.totals import with_totals
 from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.html import Answer
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 
+CHANGE = "change since 20 Nov, 10:00\u201311:00"
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]
 
 
@@ -40,7 +42,7 @@ def rows(made: Answer) -> list[dict[str, str]]:
 def test_the_mean_is_told_with_the_digits_that_its_interval_leaves() -> None:
     made = answer(price(mean=18.59103, intervals=held(certain={"mean": (16.6, 20.6)})))
     assert made.headline == "Mean price: 18.6"
-    assert rows(made) == [{"Mean price": "18.6 (16.6 to 20.6)", "from": "10 reports"}]
+    assert rows(made) == [{"Mean price": "18.6 (16.6 to 20.6)", "median": "3", "from": "10 reports"}]
     assert rows(answer(price(users=9)))[0]["from"] == "9 people"
     assert made.sentences == []
 
@@ -51,12 +53,13 @@ def test_the_last_complete_window_is_compared_with_the_one_before() -> None:
     # Without its study clients may remember noise, so standard errors add, but for sums over reports.
     room = norm.ppf(0.975) * np.hypot(1, 1)
     (row,) = rows(made)
-    assert row["change"] == f"+7.0 ({7 - room:.1f} to {7 + room:.1f}): clear"
-    assert row["Mean price, 20 Nov 2026, 11:00 to 12:00 UTC"].startswith("12.0 (")
-    assert made.sentences == ["Since 20 Nov 2026, 10:00: rose by 7.0."]
+    assert row[CHANGE] == f"+7.0 ({7 - room:.1f} to {7 + room:.1f}): certain"
+    assert row["Mean price, 20 Nov, 11:00\u201312:00"].startswith("12.0 (")
+    (said,) = made.sentences
+    assert said.startswith("Since 20 Nov, 10:00\u201311:00: rose by 7.0 (4.2 to")
     small = answer(mean(5.0, 1.0, 0), mean(7.0, 1.0, 1))
-    assert rows(small)[0]["change"].endswith(": may be chance")
-    assert small.sentences == ["Since 20 Nov 2026, 10:00: changes may be chance."]
+    assert rows(small)[0][CHANGE].endswith(": may be chance")
+    assert small.sentences == ["Since 20 Nov, 10:00\u201311:00: changes may be chance."]
 
 
 def test_changes_of_all_groups_hold_together() -> None:
@@ -68,7 +71,7 @@ def test_changes_of_all_groups_hold_together() -> None:
             for place in range(groups)
             for hour in (0, 1)
         ]
-        assert rows(answer(*records))[0]["change"].endswith("clear") is clear
+        assert rows(answer(*records))[0][CHANGE].endswith("certain") is clear
 
 
 def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_named() -> None:
@@ -78,13 +81,25 @@ def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_name
         for place, (group, value) in enumerate(values.items())
     ]
     made = answer(*records)
-    assert made.headline == "Mean price: b 30.0, highest; a 10.0, lowest"
-    assert made.sentences == ["b and c are clearly higher than a and d. Other differences may be chance."]
+    # Neither b nor c is certainly the highest, so the headline has no order.
+    assert made.headline == "Mean price by group"
+    assert made.sentences == [
+        "b and c are certainly higher than a and d. Other differences between groups may be chance."
+    ]
     assert [row["group"] for row in rows(made)] == ["a", "b", "c", "d"]
-    assert answer(records[0], records[3]).sentences == ["Differences between groups may be chance."]
-    many = [mean(90.0, 1.0, group="top"), *(mean(1.0, 1.0, group=f"g{place}") for place in range(5))]
+    assert answer(records[0], records[3]).sentences == ["No group is certainly higher than another."]
+    several = answer(*with_totals([records[0], records[1], mean(50.0, 1.0, group="e", reports=50)]))
+    # 100, 90 and 50 reports: the total comes first.
+    assert several.headline == "Mean price: 25.8 in all; e 50.0, highest; a 10.0, lowest"
+    assert several.sentences == [] and rows(several)[0]["from"] == "240 reports"
+
+
+def test_many_groups_that_are_lower_are_counted() -> None:
+    values = {"top": 90.0, "next": 89.0} | {f"g{place}": 1.0 for place in range(5)}
+    many = [mean(value, 1.0, group=group) for group, value in values.items()]
     assert answer(*many).sentences == [
-        "top is clearly higher than 5 other groups. Other differences may be chance."
+        "next and top are certainly higher than 5 other groups. "
+        "Other differences between groups may be chance."
     ]
 
 
@@ -95,7 +110,7 @@ def test_a_flagged_number_is_moved_into_its_interval_and_marked() -> None:
     assert rows(answer(replace(mean(12.0, 1.0), complete=False)))[0]["careful"] == "incomplete"
     # What rests on a flagged interval is not clear.
     after = mean(40.0, 1.0, 1, flags={"certain": "false reports"})
-    assert rows(answer(mean(5.0, 1.0), after))[0]["change"].endswith("may be chance")
+    assert rows(answer(mean(5.0, 1.0), after))[0][CHANGE].endswith("may be chance")
 
 
 def test_of_categories_it_is_the_most_frequent_one_of_the_last_window() -> None:
@@ -104,11 +119,11 @@ def test_of_categories_it_is_the_most_frequent_one_of_the_last_window() -> None:
     places = [{"window_start": HOURS[hour], "window_end": HOURS[hour + 1]} for hour in (0, 1)]
     made = answer(
         paid(frequencies=(0.7, 0.2, 0.1), **shares | places[0]),
-        # Names may stand in another order, or be new.
         paid(frequencies=(0.15, 0.25, 0.45), **shares | places[1]),
     )
     assert made.headline == "Share of car: 45%"
-    assert "points" in rows(made)[0]["change"]
+    assert "points" in rows(made)[0][CHANGE]
+    assert made.sentences == ["Since 20 Nov, 10:00\u201311:00: changes may be chance."]
     assert answer_of(Subject("paid", [paid(categories=None, frequencies=None)]), None) is None
 
 

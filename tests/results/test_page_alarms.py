@@ -22,13 +22,13 @@ def at(record: EstimateRecord, hour: int, differs: bool, number: str, expected: 
     return replace(record, window_start=HOURS[hour], window_end=HOURS[hour + 1], alarm=alarm)
 
 
-def test_a_sentence_names_and_links_the_windows_that_differ() -> None:
+def test_a_sentence_names_the_windows_that_differ() -> None:
     records = [at(price(), hour, hour > 0, "mean", 3.25 + hour) for hour in range(3)]
     (warned,) = warnings_of(results(*records))
-    assert warned.what == "price, the mean"
-    assert warned.sentence.endswith("which let expect 5.25 in the latest.")
-    assert [subset.short for subset in warned.subsets] == ["20 Nov 2026, 12:00", "20 Nov 2026, 11:00"]
-    assert warned.where == "2 of 3: 20 Nov 2026, 12:00, 20 Nov 2026, 11:00"
+    assert warned.attribute == "price" and warned.sentence.startswith("the mean is unlike the same hours")
+    assert warned.sentence.endswith("which let expect 5.25 in the latest window.")
+    hours = ("12:00 to 13:00", "11:00 to 12:00")
+    assert warned.where == ", ".join(f"20 Nov 2026, {hour} UTC" for hour in hours)
     text = page([content_of(results(*records), {})])
     assert text.index("let expect 5.25") < text.index("<h2>price</h2>")
 
@@ -38,8 +38,8 @@ def test_a_share_is_expected_in_percent_and_each_attribute_has_its_sentence() ->
     first, second = warnings_of(
         results(at(price(), 0, True, "mean", 2.0), shares, at(paid(), 1, False, "", 0.0))
     )
-    assert (first.what, second.what) == ("price, the mean", "paid, the share of cash")
-    assert second.where.startswith("1 of 2: ")
+    assert (first.attribute, second.attribute) == ("price", "paid")
+    assert second.sentence.startswith("the share of cash is unlike")
     assert second.sentence.endswith("which let expect 31.0%.")
 
 

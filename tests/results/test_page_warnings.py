@@ -12,7 +12,7 @@ from ldpbeam.charts.subject import Subset
 from ldpbeam.intervals.flags import PAGE, REFUSED_PAYLOADS, UNEXPLAINED
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.html import page
-from ldpbeam.results.page.warnings import Warned, merged, warnings_of
+from ldpbeam.results.page.warnings import Warned, caution_of, notes_of, warnings_of
 from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord
 
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12)]
@@ -23,33 +23,31 @@ def flagged(record: EstimateRecord, hour: int, group: str, **flags: str) -> Esti
     return replace(record, group=group, intervals=held(flags), **window)
 
 
-def test_one_flag_of_many_windows_is_one_warning_that_names_them() -> None:
+def test_what_estimates_say_is_said_once_with_how_many_say_it() -> None:
     few, more = (REFUSED_PAYLOADS.format(share=share, service="web") for share in ("9%", "31%"))
     records = [
         flagged(price(), 0, "EWR", certain=few),
-        flagged(price(), 1, "JFK", certain=more, if_smooth=UNEXPLAINED),
-        flagged(price(), 1, "EWR"),
+        flagged(
+            price(notes=("90% of people give one answer",)), 1, "JFK", certain=more, if_smooth=UNEXPLAINED
+        ),
+        replace(flagged(price(), 1, "EWR"), converged=False),
     ]
-    first, second = warnings_of(results(*records))
-    assert (first.what, first.where) == (
-        "price, all intervals",
-        "2 of 3: JFK, 20 Nov 2026, 11:00, EWR, 20 Nov 2026, 10:00",
-    )
-    assert first.sentence.startswith("9% to 31% of the payloads of web were refused: ")
-    assert PAGE not in first.sentence and first.sentence.endswith("number.")
-    assert (second.what, second.where) == (
-        "price, what holds if people are spread smoothly",
-        "1 of 3: JFK, 20 Nov 2026, 11:00",
-    )
-    assert second.sentence.startswith("no density that was tried explains")
+    refused, *others = notes_of(records)
+    assert refused.startswith("9% of the payloads of web were refused: ") and PAGE not in refused
+    assert refused.endswith("number (2 of 3 estimates).")
+    assert sorted(said[:20] for said in others) == [
+        "90% of people give o",
+        "no density that was ",
+        "stopped before it co",
+    ]
 
 
-def test_sentences_that_differ_in_numbers_are_one() -> None:
-    assert merged(["1,200 of 9 people", "30 of 9 people"]) == "30 to 1,200 of 9 people"
-    assert merged(["a mean of -1.2", "a mean of -3.4"]) == "a mean of -3.4 to -1.2"
-    assert merged(["buckets 3-5", "buckets 3-7"]) == "buckets 3-5 to 7"
-    assert merged(["no number"]) == "no number"
-    assert merged(["version 1.2.3", "version 1.2.4"]) == "version 1.2.3 to 4"
+def test_the_caution_says_in_plain_words_what_not_to_believe() -> None:
+    records = [flagged(price(), 0, "EWR", certain="outside"), flagged(price(), 0, "JFK")]
+    flags, fine, *rest = caution_of(records, 5.0).split(". ")
+    assert flags == "1 of 2 estimates are flagged, as reports look wrong: do not rely on them"
+    assert fine == "A peak or a gap narrower than about 5 may not be real"
+    assert ". ".join(rest) == caution_of(records[1:], 0.0)
 
 
 def of_counts(**counts: int) -> Results:
@@ -77,11 +75,11 @@ def test_what_numbers_say_of_themselves_is_folded_into_their_attribute() -> None
         "Before you use these numbers", "price", "paid", "Where the numbers come from",
     ]  # fmt: skip
     assert "came too late" in parts[1] and "outside" not in parts[1]
-    assert re.search(r"<summary>Careful: 1 thing to know.*outside", parts[2], re.DOTALL)
-    assert '<th scope="col">careful</th>' in parts[2]
+    assert re.search(r"All numbers of price</summary>.*outside", parts[2], re.DOTALL)
+    assert '<th scope="col">careful</th>' in parts[2] and "What not to believe</summary>" in parts[2]
     assert "careful" not in parts[3].lower()
 
 
 def test_the_whole_output_has_no_place() -> None:
-    assert (Warned("x").what, Warned("x").where) == ("", "")
+    assert (Warned("x").attribute, Warned("x").where) == ("", "")
     assert str(Subset(None, None, None, 0)) == ""

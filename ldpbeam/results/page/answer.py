@@ -1,33 +1,33 @@
-"""The answer on top of the page: a number of each attribute, by group, and what changed."""
+"""The answer on top of the page: a number of each attribute, which groups are higher, and what changed."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Any
 
 from ldpbeam import words
-from ldpbeam.answers.named_numbers import Numbers, normal_quantile, numbers_of
-from ldpbeam.certainty import IF_SMOOTH
+from ldpbeam.answers.between import Side, between
+from ldpbeam.answers.difference import Difference
+from ldpbeam.answers.named_numbers import Numbers, numbers_of
+from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.charts.names import values_of
-from ldpbeam.charts.subject import MOST_PANELS, Subject, Subset, state_of
+from ldpbeam.charts.subject import MOST_PANELS, Subject, Subset, ends_of, pair, state_of, surest
+from ldpbeam.charts.totals import ALL
+from ldpbeam.results.page.events import by, sentence_on
 from ldpbeam.results.page.html import Answer, table_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 
-#: The intervals of all changes of an attribute hold at once in this share of all cases, and those of all
-#: differences of its groups. A difference is clear if its interval leaves out zero.
-TOGETHER = 0.95
-#: This many groups that are clearly higher than others are named, the highest ones, and this many others.
+#: This many orders of groups, and changes, are named.
 MOST_NAMED = 3
-_Key = TypeVar("_Key", bound=Hashable)
 
 
-class _Known(NamedTuple):
+@dataclass(frozen=True)
+class _Known:
     """The number of an estimate."""
 
     record: EstimateRecord
@@ -35,15 +35,22 @@ class _Known(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The interval."""
-        low, high = self.part.under(IF_SMOOTH)[0].tolist()
+        """The certain interval, or else the one of smooth people."""
+        low, high = surest(self.part)[0].tolist()
         return None if math.isnan(low) else (low, high)
 
     @property
-    def value(self) -> float:
+    def text(self) -> str:
         """The number, moved into its interval if it lies outside: the interval is of the number."""
         value = float(self.part.values[0])
-        return value if self.ends is None else min(max(value, self.ends[0]), self.ends[1])
+        value = value if self.ends is None else min(max(value, self.ends[0]), self.ends[1])
+        return words.rounded(value, self.ends, share=self.part.family == "shares")
+
+    @property
+    def between(self) -> str:
+        """The interval behind the number; empty without one."""
+        ends = words.rounded_ends(self.ends, share=self.part.family == "shares")
+        return f" ({ends})" if ends else ""
 
     @property
     def careful(self) -> str:
@@ -52,72 +59,86 @@ class _Known(NamedTuple):
         return state if state != "complete" else "flagged" if self.part.flag(IF_SMOOTH) else ""
 
 
-class _Difference(NamedTuple):
-    """A number minus another one."""
-
-    value: float
-    ends: tuple[float, float]
-    flagged: bool
-
-    @property
-    def clear(self) -> bool:
-        """Whether its interval leaves out zero, and no interval that it rests on is flagged."""
-        return not self.flagged and (self.ends[0] > 0 or self.ends[1] < 0)
-
-
 def answer_of(subject: Subject, study: Study | None, said: Sequence[str] = ()) -> Answer | None:
-    """The answer for an attribute; None if its estimates have no mean, median and shares.
+    """The answer for an attribute; None if its estimates have no mean and no shares.
 
     Args:
-        subject: the estimates of the attribute.
+        subject: the estimates of the attribute, with totals over groups.
         study: their study; None if it is not known, so that clients may remember their noise.
         said: further sentences on what changed.
     """
     subject = subject.over_time
     name = _number(subject)
-    series: dict[str, dict[str, _Known]] = {label: {} for label in subject.groups}
+    windows: dict[str, dict[str, _Known]] = {}
     for subset, records in subject.subsets.items():
         for record in records:
             part = _part(record, name)
             if part is not None:
-                series[subset.label].setdefault(subset.start or "", _Known(record, part))
-    known = [one for of_label in series.values() for one in of_label.values()]
-    if not known:
+                windows.setdefault(subset.start or "", {}).setdefault(subset.label, _Known(record, part))
+    if not windows:
         return None
-    complete = sorted({one.record.window_start or "" for one in known if state_of(one.record) == "complete"})
-    now = complete[-1] if complete else max(one.record.window_start or "" for one in known)
-    current, before = (
-        {label: own[start] for label, own in series.items() if start in own}
-        for start in (now, complete[-2] if len(complete) > 1 else None)
+    complete = [
+        start
+        for start, known in sorted(windows.items())
+        if any(state_of(own.record) == "complete" for own in known.values())
+    ]
+    now = complete[-1] if complete else max(windows)
+    current = {label: windows[now][label] for label in subject.groups if label in windows[now]}
+    before = windows[complete[-2]] if len(complete) > 1 else {}
+    when, since = (
+        next((subject.when(Subset.of(own.record)) for own in side.values()), "") for side in (current, before)
     )
-    remembering = study is None or bool(study.attribute(subject.name).remembering)
-    overlap = any((one.record.window_end or "") > now for one in before.values())
-    changes = _differences(
-        {label: (before[label], one) for label, one in current.items() if label in before},
-        remembering or overlap,
-    )
-    pairs = combinations([label for label in current if label != "other groups"], 2)
-    between = _differences({pair: (current[pair[1]], current[pair[0]]) for pair in pairs}, remembering)
-    share, called = name.startswith("share of "), _called(name, subject)
+    overlap = any((own.record.window_end or "") > now for own in before.values())
+    changes = _differences([(before, current)], study, overlap)
+    of_label = {_label(row): row for row in changes if row.number == name}
+    called, change = _called(name, subject), f"change since {since}"
     rows = [
         {
             "group": label if subject.by_group else "",
-            f"{called}, {Subset.of(one.record).window}".removesuffix(", "): _text(one, share),
-            "change": _change(changes[label], share) if label in changes else "",
-            "from": _people(one.record),
-            "careful": one.careful,
+            f"{called}, {when}".removesuffix(", "): own.text + own.between,
+            change: _change(of_label[label]) if label in of_label else "",
+            "median": _quantile(own.record, "0.5"),
+            "nine in ten people": " to ".join(
+                filter(None, (_quantile(own.record, "0.05"), _quantile(own.record, "0.95")))
+            ),
+            "from": people_of(own.record),
+            "careful": own.careful,
         }
-        for label, one in [*current.items()][:MOST_PANELS]
+        for label, own in [*current.items()][:MOST_PANELS]
     ]
+    named, orders = _orders(current, study, name)
+    whole = next((own for label, own in current.items() if label == ALL or not subject.by_group), None)
+    total = [f"{whole.text}{' in all' * subject.by_group}"] if whole else []
     return Answer(
-        headline=f"{called}: {_headline(current, subject, share)}",
+        headline=f"{called}: {'; '.join([*total, *named])}" if total or named else f"{called} by group",
         sentences=[
-            *([" ".join(_of_groups(between))] if between else []),
-            *_of_changes(changes, next(iter(before.values()), None), subject, share),
+            *([" ".join(orders)] if orders else []),
+            *([sentence_on(f"Since {since}", changes)] if changes else []),
             *said,
         ],
-        table=table_of(rows, optional=("group", "change", "careful")),
+        table=table_of(rows, optional=("group", change, "median", "nine in ten people", "careful")),
     )
+
+
+def people_of(record: EstimateRecord) -> str:
+    """How many people a number is of, or reports where these have no users."""
+    if record.users is None:
+        return words.counted(record.reports, "report")
+    return words.counted(record.users, "person", "people")
+
+
+def _quantile(record: EstimateRecord, level: str) -> str:
+    """A quantile, the median with its certain interval; empty without one."""
+    quantiles = record.quantiles or {}
+    if level not in quantiles:
+        return ""
+    certain, smooth = (
+        pair(ends_of(record, "quantiles", how), [*quantiles].index(level)) for how in (CERTAIN, IF_SMOOTH)
+    )
+    # With a step, quantiles are values that people have, which need no digits of theirs.
+    text = words.rounded(quantiles[level], None if record.step else smooth)
+    ends = " to ".join(words.rounded(end, None if record.step else certain) for end in certain or ())
+    return f"{text} ({ends})" if ends and level == "0.5" else text
 
 
 def _number(subject: Subject) -> str:
@@ -132,6 +153,13 @@ def _number(subject: Subject) -> str:
     return f"share of {people.most_common(1)[0][0]}" if people else ""
 
 
+def _called(name: str, subject: Subject) -> str:
+    """What a reader calls the number."""
+    if not name.startswith("share of "):
+        return f"Mean {subject.name}"
+    return f"Share of {'people with ' if subject.records[0].keys is not None else ''}{name[9:]}"
+
+
 def _part(record: EstimateRecord, name: str) -> Numbers | None:
     """The number of an estimate by its name; None if it has not this number."""
     for part in numbers_of(record):
@@ -140,93 +168,73 @@ def _part(record: EstimateRecord, name: str) -> Numbers | None:
     return None
 
 
-def _differences(pairs: Mapping[_Key, tuple[_Known, _Known]], dependent: bool) -> dict[_Key, _Difference]:
-    """The second number of each pair minus the first, with intervals that hold together.
-
-    Args:
-        pairs: the numbers.
-        dependent: whether noise of both may depend on each other, so that only variances of sums add.
-    """
-    z = -normal_quantile((1 - TOGETHER) / 2 / max(len(pairs), 1))
-    found = {}
-    for key, (one, two) in pairs.items():
-        added = np.add if dependent and not one.part.summed else np.hypot
-        error = z * float(added(one.part.errors, two.part.errors)[0])
-        value = two.value - one.value
-        ends = value - error, value + error
-        if not math.isnan(ends[0]):
-            found[key] = _Difference(value, ends, bool(one.part.flag(IF_SMOOTH) or two.part.flag(IF_SMOOTH)))
-    return found
-
-
-def _called(name: str, subject: Subject) -> str:
-    """What a reader calls the number."""
-    if not name.startswith("share of "):
-        return f"Mean {subject.name}"
-    return f"Share of {'people with ' if subject.records[0].keys is not None else ''}{name[9:]}"
-
-
-def _text(one: _Known, share: bool) -> str:
-    text = words.rounded(one.value, one.ends, share=share)
-    return text + (f" ({words.rounded_ends(one.ends, share=share)})" if one.ends else "")
-
-
-def _people(record: EstimateRecord) -> str:
-    """How many people a number is of, or reports where these have no users."""
-    if record.users is None:
-        return words.counted(record.reports, "report")
-    return words.counted(record.users, "person", "people")
-
-
-def _headline(current: Mapping[str, _Known], subject: Subject, share: bool) -> str:
-    """The number, or the highest and the lowest of the groups."""
-    texts = {label: words.rounded(one.value, one.ends, share=share) for label, one in current.items()}
-    if not subject.by_group:
-        return next(iter(texts.values()))
-    low, high = (choose(current, key=lambda label: current[label].value) for choose in (min, max))
-    return f"{high} {texts[high]}, highest; {low} {texts[low]}, lowest"
-
-
-def _of_groups(between: Mapping[tuple[str, str], _Difference]) -> Iterator[str]:
-    """Which groups are clearly higher than which."""
-    higher: dict[str, list[str]] = {}
-    for (one, two), difference in between.items():
-        if difference.clear:
-            first, second = (one, two) if difference.value > 0 else (two, one)
-            higher.setdefault(first, []).append(second)
-    alike: dict[str, list[str]] = {}
-    for label, lower in higher.items():
-        named = words.listed(lower) if len(lower) <= MOST_NAMED else f"{len(lower)} other groups"
-        alike.setdefault(named, []).append(label)
-    most = sorted(alike.items(), key=lambda own: -len(higher[own[1][0]]))[:MOST_NAMED]
-    for lower_ones, labels in most:
-        are = "is" if len(labels) == 1 else "are"
-        yield f"{words.listed(labels)} {are} clearly higher than {lower_ones}."
-    if len(between) > sum(len(higher[label]) for _, labels in most for label in labels):
-        yield "Other differences may be chance." if most else "Differences between groups may be chance."
-
-
-def _of_changes(
-    changes: Mapping[str, _Difference], before: _Known | None, subject: Subject, share: bool
-) -> Iterator[str]:
-    if before is None or not changes:
-        return
-    clear = [
-        f"{f'{label} ' if subject.by_group else ''}{'rose' if own.value > 0 else 'fell'} by "
-        f"{_moved(own, share, abs)}"
-        for label, own in changes.items()
-        if own.clear
+def _differences(
+    sides: Sequence[tuple[Mapping[str, _Known], Mapping[str, _Known]]],
+    study: Study | None,
+    overlap: bool = False,
+) -> list[Difference]:
+    """The second of each pair of sides minus the first, of means or else of shares."""
+    pairs: list[tuple[Side, Side]] = [
+        (
+            {key: _stripped(own.record) for key, own in one.items()},
+            {key: _stripped(own.record) for key, own in two.items()},
+        )
+        for one, two in sides
     ]
-    said = words.listed(clear) if clear else "changes may be chance"
-    yield f"Since {Subset.of(before.record).when}: {said}."
+    found = between(pairs, study, overlap=overlap)
+    return [row for row in found.comparison.differences if row.family in ("means", "shares")]
 
 
-def _moved(own: _Difference, share: bool, of: Any = float) -> str:
-    """A difference, of shares in points."""
-    return words.rounded(of(own.value), own.ends, share=share).replace("%", " points")
+def _stripped(record: EstimateRecord) -> EstimateRecord:
+    intervals = record.intervals and replace(record.intervals, blurred={})
+    nothing: dict[str, Any] = dict.fromkeys(("distribution", "quantiles", "ranges", "variance", "key_means"))
+    return replace(record, intervals=intervals, **nothing)
 
 
-def _change(own: _Difference, share: bool) -> str:
-    moved, ends = _moved(own, share), words.rounded_ends(own.ends, share=share).replace("%", "")
-    sign = "+" if own.value > 0 and not moved.startswith("0 ") and moved != "0" else ""
-    return f"{sign}{moved} ({ends}): {'clear' if own.clear else 'may be chance'}"
+def _label(row: Difference) -> str:
+    return "other groups" if row.key.rest else row.key.group or "no group"
+
+
+def _change(row: Difference) -> str:
+    sign = "+" if row.second > row.first and not by(row).startswith(("0 ", "-")) else ""
+    return f"{sign}{by(row, signed=True)}: {'certain' if row.beyond else 'may be chance'}"
+
+
+def _orders(current: Mapping[str, _Known], study: Study | None, name: str) -> tuple[list[str], list[str]]:
+    """The highest and the lowest group, if they certainly are, and sentences on other orders."""
+    labels = [label for label in current if label not in (ALL, "other groups")]
+    pairs = list(combinations(labels, 2))
+    if not pairs:
+        return [], []
+    rows = _differences(
+        [({f"{pair}": current[pair[1]]}, {f"{pair}": current[pair[0]]}) for pair in pairs], study
+    )
+    above: dict[str, list[str]] = {}
+    below: Counter[str] = Counter()
+    for row in rows:
+        if row.number == name and row.beyond:
+            low, high = _label(row), row.other_key.group or "no group"
+            low, high = (low, high) if row.second > row.first else (high, low)
+            above.setdefault(high, []).append(low)
+            below[low] += 1
+    others = len(labels) - 1
+    ends = {"highest": [label for label, lower in above.items() if len(lower) == others]}
+    ends["lowest"] = [label for label in below if below[label] == others]
+    named = [f"{label} {current[label].text}, {end}" for end, found in ends.items() for label in found]
+    alike: dict[str, list[str]] = {}
+    for label, lower in above.items():
+        if label not in ends["highest"] and (rest := [own for own in lower if own not in ends["lowest"]]):
+            text = words.listed(rest) if len(rest) <= MOST_NAMED else f"{len(rest)} other groups"
+            alike.setdefault(text, []).append(label)
+    most = sorted(alike.items(), key=lambda own: -len(own[1]))[:MOST_NAMED]
+    said = [
+        f"{words.listed(higher)} {'is' if len(higher) == 1 else 'are'} certainly higher than {lower}."
+        for lower, higher in most
+    ]
+    if sum(below.values()) < len(pairs) or len(alike) > MOST_NAMED:
+        said.append(
+            "Other differences between groups may be chance."
+            if above
+            else "No group is certainly higher than another."
+        )
+    return named, said

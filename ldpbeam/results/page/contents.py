@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ldpbeam import words
 from ldpbeam.answers.explain import explain
@@ -12,17 +14,21 @@ from ldpbeam.answers.people import People
 from ldpbeam.answers.results import Results
 from ldpbeam.answers.tables import why_none
 from ldpbeam.answers.truth import Truth, truth_of
+from ldpbeam.cells import Clock
 from ldpbeam.certainty import ANY_LOOK, IF_SMOOTH, LARGEST
 from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.names import most_frequent, values_of
-from ldpbeam.charts.subject import Subject, Subset, span_name
+from ldpbeam.charts.numbers import bar_width
+from ldpbeam.charts.subject import Subject, Subset, shown_times
+from ldpbeam.charts.totals import ALL, with_totals
 from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.events import compared_at, parts_of_changes, sentences_of
 from ldpbeam.results.page.html import Chapter, Content, Table, table_of
 from ldpbeam.results.page.parts import parts_of
-from ldpbeam.results.page.warnings import warnings_of
+from ldpbeam.results.page.warnings import caution_of, notes_of, warnings_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, attribute_of
+from ldpbeam.windows import Bounds
 
 #: This many attributes have charts, so that the page stays small.
 MOST_CHARTED = 20
@@ -48,17 +54,17 @@ def content_of(
         people: true values to compare with, by attribute; they need the study in the folder.
         events: times, by name, before and after which windows are compared; None to mark those of the study.
     """
-    study, records, warnings = results.study, [*by_key(results.estimates).values()], warnings_of(results)
+    study, records = results.study, [*by_key(results.estimates).values()]
     names = list(dict.fromkeys(record.attribute for record in records))
     marked = events if events is not None else study.events if study is not None else {}
     changes = compared_at(results, events or {})
     chapters = []
     for index, name in enumerate(names):
-        subject = Subject(
-            name, [record for record in records if record.attribute == name], results.clock, marked
-        )
+        own = [record for record in records if record.attribute == name]
+        subject = Subject(name, with_totals(own), results.clock, marked)
         charted, people_of_name = index < MOST_CHARTED, people.get(attribute_of(name))
         truths = _truths(study, subject, people_of_name) if study and people_of_name else {}
+        drawn = [record for record in own if record.distribution]
         chapters.append(
             Chapter(
                 name,
@@ -66,13 +72,14 @@ def content_of(
                 _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names))),
                 "" if charted else "Its charts are left out, to keep the page small.",
                 answer_of(subject, study, sentences_of(changes, name)),
-                [warned for warned in warnings if warned.minor and warned.attribute == name],
+                caution_of(own, bar_width(drawn) if drawn else 0.0),
+                notes_of(own),
             )
         )
     return Content(
         title=results.about.study,
         lead=_lead(results, records),
-        warnings=[warned for warned in warnings if not warned.minor],
+        warnings=warnings_of(results),
         chapters=chapters,
         sentences=explain(study) if study is not None else (),
         parts=[*parts_of_changes(changes), *parts_of(results)],
@@ -85,36 +92,60 @@ def _truths(study: Study, subject: Subject, people: People) -> dict[Subset, Trut
         subset: truth
         for subset, records in subject.subsets.items()
         if not subset.other_groups
-        and (truth := truth_of(study, subject.name, records[0].window, subset.group, people))
+        and (truth := truth_of(study, subject.name, records[0].window, *_those(people, subset.group)))
     }
 
 
-def _lead(results: Results, records: Sequence[EstimateRecord]) -> str:
+def _those(people: People, group: str | None) -> tuple[str | None, People]:
+    """The people of a group; all of them for a total."""
+    return (None, replace(people, groups=None)) if group == ALL else (group, people)
+
+
+def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
+    """How many people and reports there are, when and of how many groups, and what each person spent."""
     if not records:
         if results.kind == "stream":
-            return "No window has estimates yet."
-        return f"There is no estimate: {why_none(results.counts)}."
-    counts = results.counts
-    first = [
-        record
+            return ["No window has estimates yet."]
+        return [f"There is no estimate: {why_none(results.counts)}."]
+    people: dict[Bounds | None, Counter[tuple[str, str]]] = {}
+    for record in records:
+        if not record.joined and record.users is not None:
+            people.setdefault(record.window, Counter())[record.attribute, record.name] += record.users
+    users = sorted(max(own.values()) for own in people.values())
+    windows = {
+        (record.window_start, record.window_end)
         for record in records
-        if (record.attribute, record.name) == (records[0].attribute, records[0].name) and not record.joined
-    ]
-    used = counts["used"] if counts else sum(record.reports for record in first)
-    windows = {record.window_start: record.window_end for record in first if record.window_start}
-    users = sum(record.users or 0 for record in first)
+        if record.window_start and not record.joined
+    }
     groups = {record.group for record in records if record.group is not None}
     others = max((record.other_groups for record in records), default=0)
+    used = results.counts.get("used") or sum(
+        record.reports for record in records if record.name == records[0].name
+    )
     spent = [part.epsilon for run in results.runs for entry in run.ledger for part in entry.spent]
+    some = f"{users[0]:,} to {users[-1]:,} people" if users and users[0] < users[-1] else ""
     parts = [
+        *([some or words.counted(users[0], "person", "people")] if users else []),
+        *([f"in each of {words.counted(len(windows), 'window')}"] if len(windows) > 1 else []),
+        *([_span(windows, results.clock)] if windows else []),
+        *([words.counted(len(groups) + others, "group")] if groups else []),
         f"{words.counted(used, 'report')} from {_KINDS[results.kind]}",
-        span_name(min(windows), windows[max(windows)] or "", results.clock) if windows else "",
-        words.counted(len(windows), "window") if windows else "",
-        words.counted(users, "person", "people") if users and not windows else "",
-        words.counted(len(groups) + others, "group") if groups else "",
-        f"at most epsilon {max(spent):g} of a user{' per window' if windows else ''}" if spent else "",
     ]
-    return f"{' · '.join(part for part in parts if part)}. Noise was added to each before it was sent."
+    if users and len(windows) > 1:
+        parts[:2] = [" ".join(parts[:2])]
+    each = " in a window" if windows else ""
+    most = f"Each person spent at most epsilon {max(spent):g} on an attribute{each}. " if spent else ""
+    return [
+        "{}.".format(" \u00b7 ".join(parts)),
+        f"{most}Noise was added to every answer before it was sent.",
+    ]
+
+
+def _span(windows: Collection[tuple[str | None, str | None]], clock: Clock | None) -> str:
+    """The time of all windows, and whose clocks show it."""
+    start, end = min(start or "" for start, _ in windows), max(end or "" for _, end in windows)
+    place = "UTC" if clock is None else clock.zone.rpartition("/")[2].replace("_", " ")
+    return f"{words.span(*shown_times(Subset(start, end, None, 0), clock))} ({place})"
 
 
 def _estimates(subject: Subject, most: int) -> Table:
@@ -127,7 +158,7 @@ def _estimates(subject: Subject, most: int) -> Table:
         row = {
             "window": subset.window,
             "group": subset.group_name,
-            "estimate": record.name if len(subject.labels) > 1 else "",
+            "estimate": record.name if len({own.name for own in subject.records}) > 1 else "",
             "reports": f"{record.reports:,}",
             "users": "" if record.users in (None, record.reports) else f"{record.users:,}",
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ldpbeam import words
 from ldpbeam.answers.before_after import SIDES
@@ -36,19 +36,37 @@ def compared_at(results: Results, events: Mapping[str, int]) -> Changes:
 
 
 def sentences_of(changes: Changes, attribute: str) -> list[str]:
-    """A sentence for each event: the clear changes of an attribute's means, or else of its shares."""
+    """A sentence for each event: what certainly changed of an attribute's means, or else of its shares."""
     sentences = []
     for name, between in changes.items():
-        of_attribute = [row for row in between.comparison.differences if row.key.attribute == attribute]
-        means = [row for row in of_attribute if row.family == "means"]
-        clear = [
-            " ".join(filter(None, (row.key.group, row.number, row.verdict.partition(",")[0], "by", _by(row))))
-            for row in means or of_attribute
-            if row.beyond and row.family in ("means", "shares")
-        ]
-        more = f", and {len(clear) - MOST_NAMED:,} more" if len(clear) > MOST_NAMED else ""
-        sentences.append(f"After {name}: {', '.join(clear[:MOST_NAMED]) or 'changes may be chance'}{more}.")
+        rows = [row for row in between.comparison.differences if row.key.attribute == attribute]
+        means = [row for row in rows if row.family == "means"]
+        sentences.append(
+            sentence_on(f"After {name}", means or [row for row in rows if row.family == "shares"])
+        )
     return sentences
+
+
+def sentence_on(opening: str, rows: Sequence[Difference]) -> str:
+    """What certainly rose or fell: means of groups, or shares in groups."""
+    certain = [_said(row) for row in rows if row.beyond]
+    if not certain:
+        return f"{opening}: changes may be chance."
+    more = f" and {len(certain) - MOST_NAMED:,} more changes are certain" if len(certain) > MOST_NAMED else ""
+    listed = ", ".join(certain[:MOST_NAMED]) + more if more else words.listed(certain)
+    return (
+        f"{opening}: {listed}. Other changes may be chance."
+        if len(certain) < len(rows)
+        else f"{opening}: {listed}."
+    )
+
+
+def _said(row: Difference) -> str:
+    group = "other groups" if row.key.rest else row.key.group or ""
+    moved = f"{'rose' if row.second > row.first else 'fell'} by {by(row)}"
+    if row.family == "means":
+        return " ".join(filter(None, (group, moved)))
+    return f"{row.number.removeprefix('share of ')} {moved}{f' in {group}' if group else ''}"
 
 
 def parts_of_changes(changes: Changes) -> Iterator[Part]:
@@ -64,7 +82,7 @@ def parts_of_changes(changes: Changes) -> Iterator[Part]:
                     side: _text(row, value)
                     for side, value in zip(SIDES, (row.first, row.second), strict=True)
                 },
-                "after - before": f"{_by(row, signed=True)}",
+                "after - before": f"{by(row, signed=True)}",
                 "verdict": row.verdict,
             }
             for row in between.comparison.differences
@@ -80,7 +98,7 @@ def _text(row: Difference, value: float) -> str:
     return words.rounded(value, ends, share=row.family in ("ranges", "shares"))
 
 
-def _by(row: Difference, *, signed: bool = False) -> str:
+def by(row: Difference, *, signed: bool = False) -> str:
     """A difference with its interval, of shares in points: without a sign where a verdict says it."""
     sign = 1 if signed or row.second > row.first else -1
     size, share = sign * (row.second - row.first), row.family in ("ranges", "shares")

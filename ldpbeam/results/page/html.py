@@ -39,7 +39,7 @@ class Part:
 
     title: str
     sentences: Sequence[str]
-    table: Table
+    table: Table = Table((), ())
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class Chapter:
         estimates: a row for each of its estimates.
         note: what a reader must know of the chapter; empty if nothing.
         answer: its most important number; None if it has none.
-        warnings: what its estimates and intervals say of themselves.
+        caution: what not to believe.
+        said: what its estimators and intervals say of themselves.
     """
 
     name: str
@@ -75,7 +76,8 @@ class Chapter:
     estimates: Table
     note: str = ""
     answer: Answer | None = None
-    warnings: Sequence[Warned] = ()
+    caution: str = ""
+    said: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Content:
 
     Attributes:
         title: the study.
-        lead: how much it rests on.
+        lead: sentences on how many people it rests on, and what they spent.
         warnings: what a reader must know first.
         chapters: one per attribute.
         sentences: what the study does.
@@ -92,7 +94,7 @@ class Content:
     """
 
     title: str
-    lead: str
+    lead: Sequence[str]
     warnings: Sequence[Warned] = ()
     chapters: Sequence[Chapter] = ()
     sentences: Sequence[str] = ()

@@ -13,22 +13,29 @@ from markupsafe import Markup
 from ldpbeam.charts.figures import COLOURS, Figure, theme
 from ldpbeam.charts.texts import safe
 
-#: The widths of a chart in the page, in pixels: on a screen and on paper, and on a phone.
-WIDTHS = {"wide": 960, "narrow": 350}
+#: The widths of a chart in the page, in pixels: on a screen and on paper, on a phone, and beside another one.
+WIDTHS, HALF = {"wide": 960, "narrow": 340}, 450
+#: Roles that Vega gives to groups of marks, without the names that readers of a screen need.
+_ROLES = re.compile(r' (?:role="graphics-|aria-\w+=")[^"]*"')
 _SCALE = 2.0
 #: The version of Vega-Lite that Altair writes, as in 5.20.
 _VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 #: Colours that the page's style defines, for light, dark and paper.
-_STYLED = theme(
-    [f"var(--c{place})" for place in range(len(COLOURS))], "var(--ink)", "var(--soft)", "var(--line)"
-)
+_STYLED = {
+    **theme(
+        [f"var(--c{place})" for place in range(len(COLOURS))], "var(--ink)", "var(--soft)", "var(--line)"
+    ),
+    "background": None,
+}
 
 
 def drawn(figure: Figure) -> Markup:
     """The chart of a figure for a screen and for a phone; Vega escapes the texts in it."""
     return Markup("").join(
         Markup('<div class="{}" role="img" aria-label="{}">{}</div>').format(
-            name, safe(figure.title), Markup(_svg(figure, width, {**_STYLED, "background": None}))
+            name,
+            safe(" ".join([figure.title, *figure.summary])),
+            Markup(_ROLES.sub("", _svg(figure, min(width, HALF) if figure.half else width, _STYLED))),
         )
         for name, width in WIDTHS.items()
     )

@@ -8,20 +8,12 @@ from collections.abc import Iterator
 from ldpbeam import words
 from ldpbeam.answers.misfits import tally
 from ldpbeam.answers.results import Results
-from ldpbeam.charts.subject import Subset, span_name
+from ldpbeam.charts.subject import span_name
 from ldpbeam.results.page.html import Part, Table, table_of
 from ldpbeam.transforms.reports.counts import FATES, IN_OPEN_WINDOWS
 
 #: A table has this many rows, the latest.
 MOST_ROWS = 30
-#: The names of tests of fit on the page.
-TESTS = {
-    "reports": "fits its mechanism",
-    "tails": "reach of its noise",
-    "same_people": "same people",
-    "remembered_noise": "noise is remembered",
-    "fresh_noise": "noise is drawn each time",
-}
 
 
 def parts_of(results: Results) -> list[Part]:
@@ -69,27 +61,9 @@ def _fit(results: Results) -> Iterator[Part]:
     if not tests:
         return
     flagged = sum(test.flagged for test in tests)
-    sentences = [
-        f"{tally(flagged, len(tests))}."
-        if flagged
-        else f"{words.counted(len(tests), 'test finds', 'tests find')} nothing in the reports that the study "
-        "does not claim."
-    ]
+    sentences = [f"{tally(flagged, len(tests))}; fit.json has them."]
     sentences += [f"Not tested: {sentence}." for fit in fits for sentence in dict.fromkeys(fit.not_tested)]
-    rows = [
-        {
-            "test": TESTS.get(test.test, test.test),
-            "services": words.listed(test.services),
-            "where": str(Subset.of_test(test, results.clock)),
-            "reports": f"{test.reports:,}",
-            "p at most": f"{test.p_value:.2g}",
-            "result": "flagged" if test.flagged else "no surprise",
-        }
-        for test in sorted(tests, key=lambda test: (not test.flagged, test.p_value))[:MOST_ROWS]
-    ]
-    yield Part(
-        "Do the reports fit?", sentences, table_of(rows, ("reports", "p at most"), optional=("where",))
-    )
+    yield Part("Do the reports fit?", sentences)
 
 
 def _ledger(results: Results) -> Iterator[Part]:

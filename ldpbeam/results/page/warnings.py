@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ldpbeam import words
 from ldpbeam.answers import misfits as words_of_fit
@@ -19,52 +19,28 @@ from ldpbeam.windows import Bounds
 
 #: This many of a kind are named.
 MOST_NAMED = 5
-#: Estimators and intervals say this many things; the table of the output has all.
+#: Estimators and intervals say this many things of an attribute; the table of the output has all.
 MOST_SAID = 12
 #: From this share of unused reports on, nothing is more important.
 MOST_UNUSED = 0.5
-#: What a reader calls the intervals that have flags, by the condition under which they hold.
-_INTERVALS = {"certain": "all intervals", "if_smooth": "what holds if people are spread smoothly"}
-#: Numbers with their signs; a minus behind a letter or digit is none.
-_NUMBERS = re.compile(r"(?:(?<!\w)-)?\d+(?:,\d{3})*(?:\.\d+)?%?")
+#: Sentences that differ in numbers only are one.
+_NUMBERS = re.compile(r"\d+(?:[.,]\d+)*%?")
 
 
-@dataclass
-class Warned:
+class Warned(NamedTuple):
     """A warning.
 
     Attributes:
         sentence: what is wrong, and what to do.
         attribute: the attribute whose estimates it is about; empty for the whole output.
-        parts: which numbers of these estimates it is about; empty for all.
-        subsets: the windows and groups of these estimates, in the order of the page.
-        of: how many windows and groups the attribute has.
+        where: which windows and groups it is about; empty for all.
         loud: whether nothing is more important.
-        minor: whether it is what an estimate or an interval says of itself, which the attribute's part of the
-            page has folded away.
     """
 
     sentence: str
     attribute: str = ""
-    parts: list[str] = field(default_factory=list)
-    subsets: list[Subset] = field(default_factory=list)
-    of: int = 0
+    where: str = ""
     loud: bool = False
-    minor: bool = False
-
-    @property
-    def what(self) -> str:
-        """The attribute and its numbers; empty for the whole output."""
-        few, more = self.parts[:MOST_NAMED], self.parts[MOST_NAMED:]
-        named = words.listed([*few, *([f"{len(more)} more"] if more else [])])
-        named = re.sub("(, | and )the (share|mean) of ", r"\1", named)
-        return ", ".join(part for part in (self.attribute, named) if part)
-
-    @property
-    def where(self) -> str:
-        """Which windows and groups it is about, and how many of how many if there are several."""
-        named = words.first_ones([subset.short for subset in self.subsets], MOST_NAMED)
-        return ": ".join(filter(None, (f"{len(self.subsets):,} of {self.of:,}" * (self.of > 1), named)))
 
 
 def warnings_of(results: Results) -> list[Warned]:
@@ -76,7 +52,6 @@ def warnings_of(results: Results) -> list[Warned]:
         *map(Warned, _of_reports(results)),
         *map(Warned, _of_windows(results)),
         *map(Warned, _of_ledger(results)),
-        *_of_estimates(results.estimates),
     ]
 
 
@@ -99,22 +74,20 @@ def _of_unused(results: Results) -> Iterator[Warned]:
 def _of_alarms(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
     """The windows of each attribute that differ from those before them, the latest first."""
     for attribute in dict.fromkeys(record.attribute for record in records):
-        subsets = {Subset.of(record) for record in records if record.attribute == attribute}
         alarms = {
-            Subset.of(record): record.alarm
+            str(Subset.of(record)): record.alarm
             for record in sorted(records, key=lambda record: record.window_start or "", reverse=True)
             if record.attribute == attribute and record.alarm is not None and record.alarm.differs
         }
         if alarms:
             last = next(iter(alarms.values()))
             expected = (words.percent if last.number.startswith("share") else words.number)(last.expected)
+            numbers = words.listed(list(dict.fromkeys(f"the {alarm.number}" for alarm in alarms.values())))
             yield Warned(
-                "unlike the same hours and weekdays of earlier weeks, which let expect "
-                f"{expected}{' in the latest' if len(alarms) > 1 else ''}.",
+                f"{numbers} is unlike the same hours and weekdays of earlier weeks, which let expect "
+                f"{expected}{' in the latest window' if len(alarms) > 1 else ''}.",
                 attribute,
-                list(dict.fromkeys(f"the {alarm.number}" for alarm in alarms.values())),
-                list(alarms),
-                len(subsets),
+                words.first_ones([*alarms], MOST_NAMED),
             )
 
 
@@ -128,9 +101,8 @@ def _of_fit(results: Results) -> Iterator[Warned]:
 
 def misfit(test: FitEntry, clock: Clock | None = None) -> Warned:
     """A flagged test in words."""
-    subset = Subset.of_test(test, clock)
     sentence = f"{words_of_fit.misfit(test.test, test.services, test.reports)}."
-    return Warned(sentence, test.attribute, subsets=[subset] if str(subset) else [])
+    return Warned(sentence, test.attribute, str(Subset.of_test(test, clock)))
 
 
 def _of_reports(results: Results) -> Iterator[str]:
@@ -196,51 +168,32 @@ def _of_ledger(results: Results) -> Iterator[str]:
             )
 
 
-def _of_estimates(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
-    """What estimators and intervals say of themselves: a sentence once, with all windows and groups."""
-    kinds: dict[tuple[str, str], list[tuple[str, str, Subset]]] = {}
-    subsets: dict[str, dict[Subset, None]] = {}
+def notes_of(records: Sequence[EstimateRecord]) -> list[str]:
+    """What the estimators and the intervals of an attribute say of themselves, the most frequent first."""
+    kinds: dict[str, list[str]] = {}
     for record in records:
-        subset = Subset.of(record)
-        subsets.setdefault(record.attribute, {})[subset] = None
-        said = [(record.name, text) for text in (*record.warnings, *record.notes)]
-        if not record.converged:
-            said.append((record.name, "stopped before it converged"))
-        for part, flags in (record.intervals.flags if record.intervals is not None else {}).items():
-            said += [(_INTERVALS[part], flag) for flag in re.split(rf" \({PAGE}\)(?:; |$)", flags) if flag]
-        for part, text in said:
-            kinds.setdefault((record.attribute, _NUMBERS.sub("", text)), []).append((part, text, subset))
-    most = sorted(kinds.items(), key=lambda kind: -len({subset for *_, subset in kind[1]}))
-    for (attribute, _), own in most[:MOST_SAID]:
-        where = {subset for *_, subset in own}
-        yield Warned(
-            f"{merged([text for _, text, _ in own])}.",
-            attribute,
-            list(dict.fromkeys(part for part, *_ in own)),
-            [
-                subset
-                for subset in sorted(subsets[attribute], key=lambda own: own.start or "", reverse=True)
-                if subset in where
-            ],
-            len(subsets[attribute]),
-            minor=True,
-        )
-    if len(kinds) > MOST_SAID:
-        yield Warned(f"{len(kinds) - MOST_SAID:,} more warnings are in the output.")
+        flags = record.intervals.flags.values() if record.intervals is not None else ()
+        stopped = [] if record.converged else ["stopped before it converged"]
+        for text in dict.fromkeys((*record.warnings, *record.notes, *stopped, *flags)):
+            plain = text.replace(f" ({PAGE})", "")
+            kinds.setdefault(_NUMBERS.sub("", plain), []).append(plain)
+    said = sorted(kinds.values(), key=len, reverse=True)
+    return [f"{own[0]} ({len(own):,} of {len(records):,} estimates)." for own in said[:MOST_SAID]]
 
 
-def merged(texts: Sequence[str]) -> str:
-    """Sentences that differ in numbers only as one, with the least and the greatest of each number."""
-    columns = zip(*(_NUMBERS.findall(text) for text in texts), strict=True)
-    spans = iter(
-        [
-            sorted(dict.fromkeys(column), key=lambda number: float(re.sub("[,%]", "", number)))
-            for column in columns
-        ]
-    )
+def caution_of(records: Sequence[EstimateRecord], width: float) -> str:
+    """What not to believe of an attribute, for who has not read how it was estimated.
 
-    def span(_: re.Match[str]) -> str:
-        own = next(spans)
-        return own[0] if len(own) == 1 else f"{own[0]} to {own[-1]}"
-
-    return _NUMBERS.sub(span, texts[0])
+    Args:
+        records: its estimates.
+        width: how wide the bars of its distribution are; 0 without one.
+    """
+    flagged = sum(bool(record.intervals and record.intervals.flags) for record in records)
+    said = [
+        f"{flagged:,} of {len(records):,} estimates are flagged, as reports look wrong: do not rely on them."
+        * bool(flagged),
+        f"A peak or a gap narrower than about {words.number(width)} may not be real." * bool(width),
+        "A difference that is not called certain may be chance.",
+        "The numbers are of the people who reported, and not of others.",
+    ]
+    return " ".join(filter(None, said))
