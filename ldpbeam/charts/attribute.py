@@ -19,7 +19,7 @@ def figures_of(subject: Subject, truths: Mapping[Subset, Truth] | None = None) -
         means_over_time(subject, truths),
         shares_over_time(subject),
         distributions(subject, truths),
-        certain_shares(subject),
+        certain_shares(subject, truths),
         frequencies(subject, truths),
         key_means(subject, truths),
         means(subject, truths),

@@ -191,7 +191,7 @@ def _caption(records: Sequence[EstimateRecord], width: float, truth: bool) -> It
         yield "Dashed: the truth."
 
 
-def certain_shares(subject: Subject) -> Figure | None:
+def certain_shares(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """What is certain of the share of people up to each value, of each estimate.
 
     None if no estimate has certain intervals.
@@ -213,22 +213,35 @@ def certain_shares(subject: Subject) -> Figure | None:
         layers=[
             of("certain").mark_area(interpolate="step-after", opacity=0.3).encode(**bands),
             of("smooth").mark_area(opacity=0.65).encode(**bands),
-            of("line").mark_line(strokeWidth=1.5, style="truth").encode(x=x, y=y),
+            of("line").mark_line(strokeWidth=1.25).encode(x=x, y=y),
+            of("truth").mark_line(strokeDash=[2, 2], style="truth").encode(x=x, y=y),
         ],
-        rows=[{"lane": title, **row} for title, record in drawn for row in _cumulative(record)],
+        rows=[
+            {"lane": title, **row}
+            for title, record in drawn
+            for row in _cumulative(record, truths.get(Subset.of(record)))
+        ],
         lanes=[panel.title for panel in panels],
         height=230 if one else 54,
-        caption=" ".join([*said, f"{level_of([first])} intervals. Line: the estimate."]),
+        caption=" ".join(
+            [
+                *said,
+                f"{level_of([first])} intervals. Line: the estimate.{' Dashed: the truth.' * bool(truths)}",
+            ]
+        ),
         left=50,
         half=True,
     )
 
 
-def _cumulative(record: EstimateRecord) -> list[dict[str, Any]]:
+def _cumulative(record: EstimateRecord, truth: Truth | None) -> list[dict[str, Any]]:
     assert record.intervals is not None and record.distribution is not None
     edges, at = np.asarray(record.bucket_edges).tolist(), [*record.intervals.at]
     below = [0.0, *np.cumsum(record.distribution).tolist()]
     parts = {"line": zip(edges, below, below, strict=True)}
+    if truth is not None:
+        below = [0.0, *np.cumsum(truth.shares).tolist()]
+        parts["truth"] = zip(edges, below, below, strict=True)
     for part, condition in (("certain", CERTAIN), ("smooth", IF_SMOOTH)):
         low, high = np.asarray(ends_of(record, "cdf", condition)).T.tolist()
         # Between two places the share is at least that of the first one, and at most that of the second one.

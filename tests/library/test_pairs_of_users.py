@@ -91,13 +91,8 @@ def test_a_pair_is_of_the_users_who_reported_both() -> None:
     (south,) = (row for row in rows if known.items() <= row.items())
     assert south["value"] == by_region.means.value[1] and len(rows) == 2 + 2 + 2 * 2 * 8
     titles = [figure["title"] for figure in estimates.plot().to_dict()["vconcat"]]
-<<<<<<< HEAD
-    assert "income and region of the same people" in titles
-    assert record_of(PairAnswer, fields_of(pair)) == pair
-=======
     assert "income by region" in titles
-    assert record_of(PairRecord, fields_of(pair)) == pair
->>>>>>> e8a86cdb (The page says how many people stand behind it, the total first, an order only where it is certain, and draws no detail that the reports do not show)
+    assert record_of(PairAnswer, fields_of(pair)) == pair
 
 
 def test_three_attributes_are_three_pairs() -> None:
