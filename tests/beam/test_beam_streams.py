@@ -58,10 +58,6 @@ def streaming() -> beam.Pipeline:
 _given: list[Any] = []
 
 
-def _give(row: Any) -> None:
-    _given.append(row)
-
-
 def test_early_panes_are_not_complete_and_others_are_a_millisecond_after_the_window_of_the_study() -> None:
     study = STUDY.replace("size: 1m,", "size: 1m, early_reports: 40,")
     source = test_stream.TestStream().advance_watermark_to(START)

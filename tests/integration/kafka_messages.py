@@ -23,16 +23,6 @@ def new_topic(address: str, partitions: int = 1, **settings: str) -> str:
     return name
 
 
-def change(address: str, topic: str, setting: str, value: str) -> None:
-    """Give a setting of a topic another value."""
-    from confluent_kafka import admin
-
-    entry = admin.ConfigEntry(setting, value, incremental_operation=admin.AlterConfigOpType.SET)
-    resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    client = admin.AdminClient({"bootstrap.servers": address})
-    client.incremental_alter_configs([resource])[resource].result(PATIENCE)
-
-
 def produce_in_transactions(
     address: str, topic: str, messages: Sequence[Any], *, aborted: Sequence[Any]
 ) -> None:

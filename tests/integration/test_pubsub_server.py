@@ -14,7 +14,6 @@ pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not
 
 from google.api_core import exceptions
 from pubsub_clients import Clients, bodies
-from pubsub_server import PubSubServer
 
 
 @pytest.fixture
@@ -89,9 +88,3 @@ def test_what_cannot_be_is_refused(clients: Clients) -> None:
 
 
 # The faults that the tests' own server has when it is asked to.
-
-
-@pytest.fixture
-def own(own_pubsub: PubSubServer, topic_and_subscription: Any) -> Iterator[Clients]:
-    with contextlib.closing(Clients(*topic_and_subscription(own_pubsub.address))) as made:
-        yield made

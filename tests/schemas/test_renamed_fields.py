@@ -128,6 +128,7 @@ def of_arrow(records: list[Record], wanted: Columns) -> Iterable[Any]:
 
 WAYS: dict[str, tuple[list[Record], Callable[[list[Record], Columns], Iterable[Any]]]] = {
     "lines": (RECORDS, of_lines),
+    "mixed lines": (MIXED, of_lines),
     "parquet": (RECORDS, of_parquet),
     "avro": (RECORDS, of_avro_records),
     "mixed avro": ([{**RECORDS[0], "payload": own} for own in (0.5, "ab", [1, 2])], of_avro_records),

@@ -17,7 +17,6 @@ from ldpbeam.schemas.encodings.avro import schema
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.study import Study
 
-SYNC = bytes(range(16))
 HOURS = [(3_600_000 * hour, 3_600_000 * (hour + 1)) for hour in range(3)]
 
 

@@ -181,33 +181,3 @@ def test_without_a_join_every_report_counts_and_none_is_a_user() -> None:
         ("north", 0, 2),
     ]
     assert all(np.all(u.answers[0].payloads == 0.25) for u in found)
-
-
-KINDS = parse_study(
-    """
-study: kinds
-attributes:
-  floats:
-    domain: {numeric: [0, 1]}
-    services: {s: {mechanism: laplace, epsilon: 1.0}}
-    estimates: {mean: {estimator: ivw}}
-  signs:
-    domain: {numeric: [0, 1]}
-    services: {s: {mechanism: stochastic_rounding, epsilon: 1.0}}
-    estimates: {mean: {estimator: ivw}}
-  numbers:
-    domain: {categories: 6}
-    services: {s: {mechanism: grr, epsilon: 1.0}}
-    estimates: {shares: {estimator: inversion}}
-  bytes:
-    domain: {categories: 40}
-    services: {s: {mechanism: oue, epsilon: 1.0}}
-    estimates: {shares: {estimator: inversion}}
-"""
-)
-
-
-def stand(name: str, batches: list[pa.RecordBatch]) -> list[Any]:
-    """The payloads that stand, in an order that is theirs alone."""
-    (users,) = join(KINDS.attribute(name), batches)[0]
-    return sorted(users.answers[0].payloads.tolist())

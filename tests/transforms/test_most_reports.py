@@ -39,7 +39,6 @@ SERVICES = (
     "{maps: {mechanism: square_wave, version_field: app,"
     " versions: {old: {epsilon: 1.0}, new: {epsilon: 1.0}}}, taxi: {mechanism: piecewise, epsilon: 2.0}}"
 )
-X = parse_study(study_text(SERVICES, NOT_TO_JOIN)).attribute("x")
 STEP = 10_000
 REPORTS = st.builds(
     Report,
@@ -59,10 +58,6 @@ def _every_batch_is_looked_through() -> Iterator[None]:
         patch.setattr(kept_module, "_FEW", 0)
         patch.setattr(unbounded, "HELD_REPORTS", 6)
         yield
-
-
-def service(version: int) -> str:
-    return X.versions[version].service
 
 
 WINDOWS = ("size: 10s, allowed_lateness: 100s", "size: 10s, period: 4s, allowed_lateness: 100s")

@@ -49,12 +49,6 @@ FIXED = {
 LINE = json.dumps(BAD, ensure_ascii=False).replace(": ", " :  ").encode()
 
 
-def datum(record: dict[str, Any], schema: Any = SCHEMA) -> bytes:
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, schema, record)
-    return stream.getvalue()
-
-
 def container(schema: Any, records: list[dict[str, Any]], **metadata: str) -> bytes:
     stream = io.BytesIO()
     fastavro.writer(stream, schema, records, metadata=metadata)
