@@ -1,4 +1,4 @@
-"""``auto`` for keys with values: its unbiased parts, its priors against brute force, and gains in pairs."""
+"""``auto`` for keys with values: its unbiased parts and its priors against brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``auto`` for numbers: its pieces against independent computations, and its answers against em and ems."""
+"""``auto`` for numbers: its pieces against independent computations."""
 
 from __future__ import annotations
 
@@ -328,29 +328,6 @@ def test_inside_of_few_buckets_the_density_is_not_even() -> None:
     assert np.abs(np.cumsum(found.distribution - shares_of(values, 10))).mean() < 0.002
     # If it were even there, the variance would be 6% too large; the standard error is 0.8%.
     assert found.variance == pytest.approx(values.var(), rel=0.03)
-
-
-def tent(rng: np.random.Generator, people: int) -> Floats:
-    return rng.triangular(0.1, 0.25, 0.9, people)
-
-
-def three_humps(rng: np.random.Generator, people: int) -> Floats:
-    centres = rng.choice([0.15, 0.5, 0.85], people, p=[0.5, 0.2, 0.3])
-    return np.clip(centres + 0.05 * rng.standard_normal(people), 0.0, 1.0)
-
-
-def test_it_is_nearer_to_the_truth_than_em_and_ems() -> None:
-    losses: dict[str, list[float]] = {"auto": [], "em": [], "ems": []}
-    attribute = attribute_of("square_wave", epsilon=1.5, buckets=128)
-    for population in (tent, three_humps):
-        for seed in range(6):
-            values = population(np.random.default_rng([4, seed]), 60_000)
-            question = question_of(attribute, values, seed)
-            for name, own in losses.items():
-                own.append(wasserstein(answered(question, name), shares_of(values, 128)))
-    for other in ("em", "ems"):
-        gains = np.log(np.array(losses[other]) / np.array(losses["auto"]))
-        assert gains.mean() > 2.0 * gains.std(ddof=1) / math.sqrt(len(gains)), other
 
 
 def test_a_single_report_and_reports_that_are_all_alike_have_an_answer() -> None:

@@ -1,4 +1,4 @@
-"""``auto`` for categories: its parts against independent oracles, and gains on other estimators in pairs."""
+"""``auto`` for categories: its parts against independent oracles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ from ldpbeam.mechanisms import (
     RandomisedResponse,
     SymmetricUnaryEncoding,
 )
-from ldpbeam.metrics import mean_absolute_error
 from ldpbeam.statistics import Answers, tally
 
 Floats = NDArray[np.float64]
@@ -234,26 +233,8 @@ def test_a_curve_is_the_most_probable_one(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_allclose(curve(likelihood)[0], expected, atol=1e-3)
 
 
-def errors(truth: Floats, mechanism: Mechanism, people: int, names: list[str], seeds: range) -> Floats:
-    """MAE by seed and estimator, shape (seeds, estimators)."""
-    attribute, found = attribute_of(categories(len(truth)), mechanism), []
-    for seed in seeds:
-        values = np.random.default_rng(seed).choice(len(truth), people, p=truth)
-        own = np.bincount(values, minlength=len(truth)) / people
-        question = question_of(attribute, values, 1000 + seed)
-        answers = [estimate(name, attribute, question.statistic).distribution for name in names]
-        found.append([mean_absolute_error(answer, own) for answer in answers if answer is not None])
-    return np.array(found)
-
-
 def test_it_finds_that_neighbours_are_alike() -> None:
     truth = np.diff(stats.beta(4, 3).cdf(np.linspace(0, 1, 65)))
-    own, wiener, plain = errors(
-        truth, RandomisedResponse(2.0, size=64), 30_000, ["auto", "iiw", "norm_sub"], range(8)
-    ).T
-    for other in (wiener, 0.5 * plain):
-        gain = other - own
-        assert gain.mean() > 3 * gain.std(ddof=1) / math.sqrt(len(gain))
     values = np.random.default_rng(1).choice(64, 30_000, p=truth)
     attribute = attribute_of(categories(64), RandomisedResponse(2.0, size=64))
     assert share_belief(question_of(attribute, values, 0)).weight > 0.99
