@@ -112,6 +112,17 @@ def test_the_gradient_is_that_of_the_log_density(scale: Scale) -> None:
 
 
 @pytest.mark.parametrize("scale", SCALES)
+def test_all_second_derivatives_are_those_of_the_log_density_anywhere(scale: Scale) -> None:
+    likelihood, basis, expected = small(scale)
+    z = expected + 0.3
+    found = derivatives(likelihood, basis, z, log_posterior(likelihood, basis, z[:, None])[1][:, 0])
+    assert np.abs(found.bent).max() > 10.0
+    np.testing.assert_allclose(
+        found.curvature - found.bent, falls(likelihood, basis, z), rtol=1e-5, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("scale", SCALES)
 def test_the_mode_is_the_one_that_a_general_optimiser_finds(scale: Scale) -> None:
     likelihood, basis, expected = small(scale, 500.0)
     mode = mode_of(likelihood, basis, np.zeros(len(expected)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ def of_categories(truth: Floats, mechanism: Mechanism, users: int, seed: int) ->
 
 def brute_force(
     matrix: Floats,
-    counts: Sequence[int],
+    counts: Integers,
     groups: list[list[int]],
     *,
     threshold: float,
@@ -56,20 +55,15 @@ def brute_force(
     n = sum(counts)
 
     def expectation_maximisation(groups: list[list[int]], weights: list[float]) -> tuple[list[float], float]:
+        columns = np.column_stack([matrix[:, group].mean(axis=1) for group in groups])
         last = -math.inf
         while True:
-            likelihood, updated = 0.0, [0.0] * len(groups)
-            for y, count in enumerate(counts):
-                joint = [
-                    weight * sum(matrix[y, k] for k in group) / len(group)
-                    for group, weight in zip(groups, weights, strict=True)
-                ]
-                likelihood += count * math.log(sum(joint))
-                for g, part in enumerate(joint):
-                    updated[g] += count * part / sum(joint) / n
+            joint = columns * weights
+            likelihood = float(counts @ np.log(joint.sum(axis=1)))
             if likelihood - last < tolerance:
                 return weights, -2 * likelihood + (len(groups) - 1) * math.log(n)
-            last, weights = likelihood, updated
+            last = likelihood
+            weights = (counts @ (joint / joint.sum(axis=1, keepdims=True)) / n).tolist()
 
     categories = sum(len(group) for group in groups)
     weights, bic = expectation_maximisation(groups, [len(group) / categories for group in groups])
@@ -123,7 +117,7 @@ def test_categories_equal_those_of_loops(oracle: str, strategy: str, pre_merge: 
         groups = [[k] for k in range(12) if k not in negative] + [negative]
     expected, components, bics = brute_force(
         mechanism.channel(12, 12).dense(),
-        counts.tolist(),
+        counts,
         groups,
         threshold=2 * math.sqrt(mechanism.frequency_variance / 2_000),
         strategy=strategy,

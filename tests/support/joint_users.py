@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldpbeam import Attribute, Estimate
 from ldpbeam.estimators import Question
+from ldpbeam.estimators.iteration import smooth
 from ldpbeam.estimators.ule import ule
 from ldpbeam.statistics import Answers, Statistic
 
@@ -73,12 +74,7 @@ def brute_force(
             total += math.log(posterior.sum())
             updated += posterior / posterior.sum()
         trace.append(total)
-        if smoothing:
-            padded = np.concatenate((updated[:1], updated, updated[-1:]))
-            kernel = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
-            kernel[0] = (2 * updated[0] + updated[1]) / 3
-            kernel[-1] = (2 * updated[-1] + updated[-2]) / 3
-            updated = kernel
+        updated = smooth(updated) if smoothing else updated
         weights = updated / updated.sum()
     return weights, trace
 
