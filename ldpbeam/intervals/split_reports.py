@@ -1,9 +1,10 @@
-"""Reports in two parts: from one a function of reports is chosen, of the others it has its mean.
+"""Reports in two halves: from one a function of reports is chosen, of the other it has its mean.
 
 A share of people is bounded by the mean of a function of the reports (:mod:`ldpbeam.intervals.certain`). The
-function is chosen from a quarter of the reports and its mean is taken of the others: a function that was
-chosen from the same reports would hold too seldom. A quarter of few reports says little, so of these the mean
-is of all, and the function the best one for people who are spread evenly, which their number alone decides.
+function is chosen from half of the reports and its mean is taken of the others: a function that was chosen
+from the same reports would hold too seldom. Then the halves swap roles, and the bound is the mean of both, so
+that no report is spent on a choice alone. Half of few reports says little, so of these the mean is of all,
+and the function the best one for people who are spread evenly, which their number alone decides.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from ldpbeam.domains import Floats, Integers, Numeric, greatest_divisor
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.certain import Noise, functions, noise
 from ldpbeam.mechanisms import NumericMechanism
 
-#: The part of the reports that the functions are chosen from.
-PILOT = 0.25
 #: Functions of so many reports or fewer are those for people who are spread evenly. Many windows have the
 #: same ones, which are computed once: those of the next number of reports that is a power of the root of two.
 EVENLY = 3_000
@@ -38,7 +39,9 @@ MECHANISMS = 4
 POINTS = 129
 #: At most so many values of a domain with a step are the points; of more, people are bounded at all places.
 MOST_VALUES = 257
-#: EM makes so many steps to the shares near which bounds are narrow, which keep this part of even shares.
+#: EM stops at shares whose deviance is so many times the number of cells: closer ones follow the noise.
+EXPLAINED = 1.3
+#: Or after so many steps. The shares keep this part of even ones.
 STEPS, EVEN = 200, 1e-3
 #: A function is looked up at so many equal parts between two points.
 WITHIN = 8
@@ -65,6 +68,22 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Reports that functions have their means of.
+
+    Attributes:
+        totals: the reports of each mechanism, shape (mechanisms,).
+        counts: the share of its mechanism's reports in each cell, shape (cells,).
+        noise: how far shares of the points can be from those that the other half suggests; None of few
+            reports, which have no halves.
+    """
+
+    totals: Floats
+    counts: Floats
+    noise: Noise | None
+
+
+@dataclass(frozen=True)
 class SplitReports:
     """What is known of the reports of all services that have enough.
 
@@ -75,10 +94,7 @@ class SplitReports:
             shape (values,).
         channel: P(cell | value), the cells of the mechanisms below each other, shape (cells, values).
         starts: where the cells of each mechanism begin, shape (mechanisms,).
-        totals: the reports of each mechanism, shape (mechanisms,).
-        counts: the share of its mechanism's reports in each cell, shape (cells,).
-        noise: how far shares of the points can be from those that the pilot's reports suggest; None of few
-            reports, which have no pilot.
+        parts: the halves of the reports, or all of few.
         deviations: bounds are narrowest for noise of so many standard deviations.
         rounding: clients round no value further than this.
         at_points: whether people have no values but the points.
@@ -88,19 +104,17 @@ class SplitReports:
     values: Floats
     channel: Floats
     starts: Integers
-    totals: Integers
-    counts: Floats
-    noise: Noise | None
+    parts: tuple[Part, ...]
     deviations: float
     rounding: float
     at_points: bool
 
-    def shares(self, starts: Floats, stops: Floats, lows: int | None = None) -> Bounds:
+    def shares(self, starts: Floats, stops: Floats, wanted: NDArray[np.bool_] | None = None) -> Bounds:
         """The bounds of the shares of people from each start to its stop.
 
         People exactly at an end may count or not, but those at an end of the domain count, and all do where
-        values are points. All starts and stops in [0, 1] are to be points. If ``lows`` is given, only so many
-        shares, the first ones, have a low end: that of the others is zero.
+        values are points. All starts and stops in [0, 1] are to be points. ``wanted`` says which ends are
+        asked for, shape (shares, 2): the others are 0 or 1.
         """
         starts, stops = as_points(starts), as_points(stops)
         # Nobody is beyond an end of the domain.
@@ -109,17 +123,18 @@ class SplitReports:
         with_ends = (a[:, None] <= at) & (at <= b[:, None])
         a, b = self._moved(starts, 1), self._moved(stops, -1)
         without = with_ends if self.at_points else (a[:, None] < at) & (at < b[:, None])
-        both = np.zeros((2, 2 * len(starts)))
-        wanted = np.vstack((with_ends, -1.0 * without[:lows]))
-        both[:, : len(wanted)] = self._at_most(wanted)
-        (most, less), errors = both.reshape(2, 2, -1)
+        both, sign = np.stack((-1.0 * without, with_ends)), np.array([[-1.0], [1.0]])
+        asked = np.ones(both.shape[:2], dtype=bool) if wanted is None else wanted.T
+        ends, errors = np.tile([[0.0], [1.0]], len(starts)), np.zeros(asked.shape)
+        most, errors[asked] = self._at_most(both[asked])
+        ends[asked] = (asked * sign)[asked] * most
         # A share that noise takes below zero is zero, which is as uncertain.
-        return Bounds(np.clip(np.column_stack((-less, most)), 0.0, 1.0), errors[::-1].T)
+        return Bounds(np.clip(ends.T, 0.0, 1.0), errors.T)
 
-    def below(self, places: Floats) -> Bounds:
-        """The bounds of the shares of people with at most each value."""
-        if self.noise is not None:
-            return self.shares(np.full(len(places), -1.0), places)
+    def below(self, places: Floats, wanted: NDArray[np.bool_]) -> Bounds:
+        """The bounds of the shares of people with at most each value; which, as in :meth:`shares`."""
+        if self.parts[0].noise is not None:
+            return self.shares(np.full(len(places), -1.0), places, wanted)
         index = np.searchsorted(self.points, as_points(places))
         return Bounds(self._below_points.ends[index], self._below_points.errors[index])
 
@@ -158,11 +173,21 @@ class SplitReports:
         Args:
             wanted: the weight of each value in each sum, shape (sums, values).
         """
-        points = len(self.points)
-        if self.noise is not None:
-            v = functions(wanted[:, :points], self.noise, self.deviations)
+        of_parts = np.array([self._at_most_of(part, wanted) for part in self.parts])
+        # Halves are weighed alike.
+        bounds, variances = of_parts.mean(axis=0)
+        errors = np.sqrt(variances / len(self.parts))
+        # The share of everybody, and of nobody, is known.
+        known = np.ptp(wanted, axis=1) == 0.0
+        return np.where(known, wanted[:, 0], bounds), np.where(known, 0.0, errors)
+
+    def _at_most_of(self, part: Part, wanted: Floats) -> tuple[Floats, Floats]:
+        """(the bounds from one part of the reports, their variances), shape (sums,) each."""
+        points, totals = len(self.points), part.totals * len(self.parts)
+        if part.noise is not None:
+            v = functions(wanted[:, :points], part.noise, self.deviations)
         else:
-            alike = tuple(float(2.0 ** (round(2.0 * np.log2(total)) / 2.0)) for total in self.totals)
+            alike = tuple(float(2.0 ** (round(2.0 * np.log2(total)) / 2.0)) for total in part.totals)
             reports = tuple(np.repeat(alike, np.diff(self.starts, append=len(self.channel))).tolist())
             asked = (np.ascontiguousarray(own[:, :points]) for own in (self.channel, wanted))
             v = _for_even_people(
@@ -176,17 +201,14 @@ class SplitReports:
             slack += 2.0 * np.maximum((line - bounds[:, points:]).max(axis=1), 0.0)
         # Few reports may miss a cell that matters: so many more are taken to be where they raise the bound.
         unseen = 0.5 * self.deviations**2
-        most, totals = np.maximum.reduceat(v, self.starts, axis=1), self.totals + unseen
+        most = np.maximum.reduceat(v, self.starts, axis=1)
         means, squares = (
-            (self.totals * np.add.reduceat(power * self.counts, self.starts, axis=1) + unseen * largest)
-            / totals
+            (totals * np.add.reduceat(power * part.counts, self.starts, axis=1) + unseen * largest)
+            / (totals + unseen)
             for power, largest in ((v, most), (v**2, most**2))
         )
-        variance = np.maximum(squares - means**2, 0.0) / totals
-        # The share of everybody, and of nobody, is known.
-        known = np.ptp(wanted, axis=1) == 0.0
-        bounds, errors = means.sum(axis=1) + slack, np.sqrt(variance.sum(axis=1))
-        return np.where(known, wanted[:, 0], bounds), np.where(known, 0.0, errors)
+        variances = np.maximum(squares - means**2, 0.0) / (totals + unseen) * len(self.parts)
+        return means.sum(axis=1) + slack, variances.sum(axis=1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -241,29 +263,31 @@ def split(
         values = points if linear else np.append(points, 0.5 * (points[1:] + points[:-1]))
     channels = [_together(mechanism.at(values, cells), every) for mechanism in mechanisms]
     counts = [_together(sum(merged(question, index, cells) for index in group), every) for group in kinds]
-    pilot = PILOT if reports > EVENLY else 0.0
-    # A thinned multinomial: the two parts are independent.
-    rng = np.random.default_rng(zlib.crc32(np.concatenate(counts).tobytes()))
-    pilots = [pilot * of_one if expected else rng.binomial(of_one, pilot) for of_one in counts]
-    rests = [of_one - pilot for of_one, pilot in zip(counts, pilots, strict=True)]
-    totals = np.array([rest.sum() for rest in rests])
-    channel, sizes = np.vstack(channels), [len(of_one) for of_one in counts]
-    around = None
-    if pilot:
-        suggested = _suggested(channel[:, : len(points)], np.concatenate(pilots))
-        around = noise(channel[:, : len(points)], suggested, np.repeat(totals, sizes))
-    return SplitReports(
-        points,
-        values,
-        channel,
-        np.cumsum([0, *sizes[:-1]]),
-        totals,
-        np.concatenate([rest / rest.sum() for rest in rests]),
-        around,
-        deviations,
-        rounding,
-        at_points,
-    )
+    sizes, channel, counted = [len(of_one) for of_one in counts], np.vstack(channels), np.concatenate(counts)
+    starts = np.cumsum([0, *sizes[:-1]])
+    # The mean of both halves is as uncertain as that of all reports.
+    total_of_cells = np.repeat(np.add.reduceat(counted, starts), sizes)
+
+    def part(own: Integers, others: Integers | None) -> Part:
+        totals, around = np.add.reduceat(own, starts), None
+        if others is not None:
+            totals_of_others = np.repeat(np.add.reduceat(others, starts), sizes)
+            suggested = _suggested(channel[:, : len(points)], others, totals_of_others)
+            around = noise(channel[:, : len(points)], suggested, total_of_cells)
+        return Part(totals, own / np.repeat(totals, sizes), around)
+
+    parts: tuple[Part, ...]
+    if reports <= EVENLY:
+        parts = (part(counted, None),)
+    elif expected:
+        # Both halves would be half of what is expected.
+        parts = (part(counted, counted),)
+    else:
+        # Halves of a multinomial are independent.
+        rng = np.random.default_rng(zlib.crc32(counted.tobytes()))
+        half = rng.binomial(counted, 0.5)
+        parts = (part(counted - half, half), part(half, counted - half))
+    return SplitReports(points, values, channel, starts, parts, deviations, rounding, at_points)
 
 
 def mechanisms_of(question: Question) -> list[list[int]]:
@@ -324,9 +348,19 @@ def merged(question: Question, index: int, cells: int) -> Integers:
     return counts
 
 
-def _suggested(channel: Floats, counts: Integers) -> Floats:
-    """Shares of the points near which the true ones may be, all positive: EM, stopped early."""
+def _suggested(channel: Floats, counts: Integers, totals: Integers) -> Floats:
+    """Shares of the points near which the true ones may be, all positive: EM, stopped early.
+
+    Args:
+        channel: P(cell | point), the cells of all mechanisms below each other, shape (cells, points).
+        counts: the reports of each cell, shape (cells,).
+        totals: the reports of each cell's mechanism, shape (cells,).
+    """
     shares = np.full(channel.shape[1], 1.0 / channel.shape[1])
+    likeliest = xlogy(counts, counts / totals).sum()
     for _ in range(STEPS):
-        shares = shares * (channel.T @ (counts / (channel @ shares))) / counts.sum()
+        expected = channel @ shares
+        if likeliest - xlogy(counts, expected).sum() < 0.5 * EXPLAINED * len(counts):
+            break
+        shares = shares * (channel.T @ (counts / expected)) / counts.sum()
     return np.asarray((1.0 - EVEN) * shares / shares.sum() + EVEN / len(shares))

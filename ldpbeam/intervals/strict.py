@@ -63,11 +63,16 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
         return _none(wanted, TOO_FEW)
     below = np.column_stack((np.full(len(places), -1.0), places))
     after = [len(below), len(below) + len(ranges)]
-    # Nobody may have one of the values of a span, so that single values in spans have no low end.
     starts, stops = np.vstack((below, ranges, spans)).T
-    shares = reports.shares(starts, stops, after[1] if together > 1 else None)
+    asked = np.ones((len(starts), 2), dtype=bool)
+    # Nobody may have one of the values of a span, so that single values in spans have no low end.
+    asked[after[1] :, 0] = together == 1
+    shares = reports.shares(starts, stops, asked)
     cdf, of_ranges, _ = np.split(shares.within(named), after)
     of_places, _, of_spans = np.split(shares.within(others), after)
+    # All hold together, so that no share up to a value is below that up to a smaller one.
+    of_places[:, 0] = np.maximum.accumulate(of_places[:, 0])
+    of_places[:, 1] = np.minimum.accumulate(of_places[::-1, 1])[::-1]
     quantiles = _quantiles(reports, np.array(wanted.quantiles), places, cdf, named)
     if domain.count:
         index = quantiles * (domain.count - 1)
@@ -172,8 +177,9 @@ def _quantiles(
     while (after - before > 1).any():
         open_ = np.flatnonzero(after - before > 1)
         middle = (before[open_] + after[open_]) // 2
-        ends = reports.below(points[middle]).within(deviations)
         of_most = open_ < len(levels)
+        asked = np.column_stack((~of_most, of_most))
+        ends = reports.below(points[middle], asked).within(deviations)
         reached = np.where(of_most, ends[:, 1] >= wanted[open_], ends[:, 0] > wanted[open_])
         after[open_] = np.where(reached, middle, after[open_])
         before[open_] = np.where(reached, before[open_], middle)

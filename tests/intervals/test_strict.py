@@ -148,6 +148,23 @@ def test_all_of_an_estimate_hold_together_and_a_share_that_noise_takes_below_zer
     assert of_one.within(2.0).tolist() == [[0.0, 0.02]]
 
 
+def test_the_halves_swap_roles_so_that_every_report_counts() -> None:
+    """Bounds of one half alone are wider, and the shares up to values rise with them."""
+    values = np.random.default_rng(1).beta(2.0, 5.0, 40_000)
+    attribute = asked(("square_wave", 4.0))
+    question = Question(attribute, statistic_of(attribute, values, 1), attribute.services)
+    both = split_reports.split(question, 2.8, np.linspace(0.0, 1.0, 9))
+    assert both is not None and sum(part.totals[0] for part in both.parts) == 40_000
+    starts, stops = np.full(8, -1.0), np.arange(1, 9) / 9.0
+    stops = both.points[np.searchsorted(both.points, stops)]
+    widths = [
+        np.ptp(dataclasses.replace(both, parts=parts).shares(starts, stops).within(2.8), axis=1).mean()
+        for parts in (both.parts, both.parts[:1], both.parts[1:])
+    ]
+    assert widths[0] < 0.95 * min(widths[1:])
+    assert (np.diff(bounds(strict_intervals(question, WANTED), "cdf"), axis=0) >= 0.0).all()
+
+
 def test_few_named_numbers_are_narrower_than_many() -> None:
     values, few = np.random.default_rng(1).beta(3.0, 5.0, 20_000) * 10.0, WantedIntervals(0.95, False, (0.5,))
     many = dataclasses.replace(few, quantiles=(0.5, *np.linspace(0.1, 0.9, 30)))
@@ -173,7 +190,7 @@ def test_of_few_reports_the_functions_are_those_of_the_design_and_they_hold(desi
         )
         for values in (np.full(900, 0.1), np.full(1_000, 0.9))
     ]
-    assert [own is not None and own.noise is None for own in reports] == [True, True]
+    assert [own is not None and [part.noise for part in own.parts] for own in reports] == [[None], [None]]
 
 
 def test_a_range_holds_people_at_an_end_that_has_no_short_decimal() -> None:
@@ -210,7 +227,7 @@ def test_few_cells_where_their_number_has_no_divisor() -> None:
     attribute = asked(("square_wave", 2.0), buckets=4_093)
     statistic = statistic_of(attribute, DAYS.to_unit(values), 1)
     reports = split_reports.split(Question(attribute, statistic, attribute.services), 2.8, np.zeros(1))
-    assert reports is not None and len(reports.counts) <= 2 * split_reports.CELLS
+    assert reports is not None and len(reports.channel) <= 2 * split_reports.CELLS
     assert held(of_people(attribute, values, 1), values).mean() > 0.9
 
 
@@ -219,9 +236,10 @@ def test_services_of_one_mechanism_are_counted_together_and_few_mechanisms_are_u
     attribute = asked(*(("square_wave", epsilon) for epsilon in epsilons))
     statistic = statistic_of(attribute, np.random.default_rng(2).beta(3.0, 5.0, 2_000), 1)
     reports = split_reports.split(Question(attribute, statistic, attribute.services), 2.8, np.zeros(1))
-    assert reports is not None and len(reports.totals) == split_reports.MECHANISMS
-    # Of the largest epsilon first; two services have it.
-    np.testing.assert_allclose(reports.totals / 1_500, [2.0, 1.0, 1.0, 1.0], rtol=0.05)
+    assert reports is not None and len(reports.starts) == split_reports.MECHANISMS
+    # Of the largest epsilon first; two services have it. Half of the reports choose functions for the others.
+    for part in reports.parts:
+        np.testing.assert_allclose(part.totals / 1_000, [2.0, 1.0, 1.0, 1.0], rtol=0.1)
 
 
 def test_windows_with_the_same_noise_have_none_and_one_window_is_wider_by_what_clients_round() -> None:
@@ -288,7 +306,10 @@ def test_the_quantile_is_where_the_distribution_function_may_be_its_level() -> N
     reports = split_reports.split(question, 2.8, np.arange(strict.PLACES) / strict.PLACES)
     assert reports is not None
     named, _ = strict._deviations(0.95, len(WANTED.quantiles + WANTED.ranges), strict.PLACES)
-    below, intervals = reports.below(reports.points).within(named), strict_intervals(question, WANTED)
+    below, intervals = (
+        reports.below(reports.points, np.ones((len(reports.points), 2), dtype=bool)).within(named),
+        strict_intervals(question, WANTED),
+    )
     quantiles = DAYS.to_unit(bounds(intervals, "quantiles"))
     for level, (low, high) in zip(WANTED.quantiles, quantiles, strict=True):
         assert low == pytest.approx(reports.points[np.flatnonzero(below[:, 1] >= level)[0] - 1], abs=0.02)
