@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ldpbeam.answers.people import People
 from ldpbeam.answers.solve import answers
 from ldpbeam.answers.truth import errors_of, errors_of_pair, errors_of_papers, truth_of
 from ldpbeam.attributes import Attribute
-from ldpbeam.domains import Categories, KeyValuePairs, Numeric, Pair, Vector
+from ldpbeam.domains import Categories, Domain, KeyValuePairs, Numeric, Pair, Vector
 from ldpbeam.schemas.outputs.estimates import estimate_record
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, Statistic, merge, tally
@@ -90,31 +90,29 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
 def _parts(
     attribute: Attribute, draw: Draw, users: int, rng: np.random.Generator
 ) -> Iterator[tuple[NDArray[Any] | KeyValuePairs, Statistic]]:
-    newest = list(map(attribute.newest, attribute.services))
+    of_first = attribute.sides[0] if isinstance(attribute.domain, Pair) else attribute
+    newest = [
+        (index, attribute.versions[index].mechanism, index >= len(of_first.versions))
+        for index in map(attribute.newest, attribute.services)
+    ]
     for first in range(0, users, AT_ONCE):
         people = min(AT_ONCE, users - first)
         values = draw(people, rng)
+        columns = _columns(attribute.domain, values)
         answers = [
-            Answers(index, np.arange(people), attribute.versions[index].mechanism.perturb(own, rng))
-            for index, own in _sent(attribute, newest, values)
+            Answers(index, np.arange(people), mechanism.perturb(columns[side], rng))
+            for index, mechanism, side in newest
         ]
         yield values, tally(attribute, people, answers)
 
 
-def _sent(attribute: Attribute, versions: Sequence[int], values: Any) -> Iterator[tuple[int, Any]]:
-    """What people send through each channel, as its mechanism takes it."""
-    if isinstance(attribute.domain, Pair):
-        columns, first = _columns(attribute.domain, values), len(attribute.sides[0].versions)
-        yield from ((index, columns[index >= first]) for index in versions)
-    else:
-        yield from ((index, values) for index in versions)
-
-
-def _columns(pair: Pair, values: Any) -> list[NDArray[Any]]:
-    """The values of both attributes: categories are whole numbers."""
+def _columns(domain: Domain, values: Any) -> list[Any]:
+    """The values of both attributes of a pair, of which categories are whole numbers; else the values."""
+    if not isinstance(domain, Pair):
+        return [values]
     return [
         column.astype(np.int64) if isinstance(side, Categories) else column
-        for side, column in zip(pair.sides, values.T, strict=True)
+        for side, column in zip(domain.sides, values.T, strict=True)
     ]
 
 
