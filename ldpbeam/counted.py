@@ -31,14 +31,12 @@ class CellSums:
         rows: the row of each cell, shape (n,).
         sums: the sums of the reports of all users of each row, in steps of the grid, shape (n,).
         squares: the sums of the squares of the same integers, shape (n,).
-        bounded: the sums of the reports without their tails, in the same steps, shape (n,).
     """
 
     version: int
     rows: Integers
     sums: Exact
     squares: Exact
-    bounded: Exact
 
 
 def tally_counted(
@@ -84,12 +82,10 @@ def _with_sums(
         of_rows = masks[given.rows] if attribute.group_users else np.full(len(given.rows), 1 << given.version)
         for mask in np.unique(of_rows).tolist():
             chosen, before = of_rows == mask, moments[mask]
-            bounded = before.bounded and _put(before.bounded, given.version, given.bounded[chosen].sum())
-            moments[mask] = Moments(
-                before.users,
-                _put(before.sums, given.version, given.sums[chosen].sum()),
-                _put(before.squares, given.version, given.squares[chosen].sum()),
-                bounded,
+            moments[mask] = replace(
+                before,
+                sums=_put(before.sums, given.version, given.sums[chosen].sum()),
+                squares=_put(before.squares, given.version, given.squares[chosen].sum()),
             )
     return moments
 

@@ -207,14 +207,13 @@ class CountedReports:
 
     def _sums(
         self, attribute: Attribute, part: _Part, mechanism: UnbiasedMechanism, middles: Floats, users: Exact
-    ) -> tuple[Exact, Exact, Exact]:
-        """The sums of the reports in cells, of their squares, and of them without tails, in steps."""
+    ) -> tuple[Exact, Exact]:
+        """The sums of the reports in cells, and of their squares, in steps."""
         columns = part.columns(*SUMS)
         steps = mechanism.fixed_point(middles).astype(np.object_)
-        sums, squares, bounded = steps * users, steps**2 * users, steps * users
+        sums, squares = steps * users, steps**2 * users
         if has_tail(mechanism):
             assert mechanism.tail is not None
-            bounded = mechanism.fixed_point(mechanism.bounded(middles)).astype(np.object_) * users
             # The distance beyond an end is exponential: the mean of its square is twice that of its mean.
             beyond = users * (np.abs(middles) > mechanism.tail.end)
             squares += beyond * round((mechanism.tail.excess[1] / mechanism.fixed_point_step) ** 2)
@@ -228,7 +227,7 @@ class CountedReports:
                 f"row {part.rows[int(np.argmax(wrong))]}: no reports of {part.version.label} have this "
                 f"count, sum and squares, which are in steps of {mechanism.fixed_point_step!r}"
             )
-        return sums, squares, bounded
+        return sums, squares
 
     def _of_places(self, attribute: Attribute, part: _Part) -> Statistic:
         """The statistic of bits that are counted by category."""
