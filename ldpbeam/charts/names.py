@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import product
 from typing import Any, Literal
 
 import altair as alt
 
 from ldpbeam.answers.named_numbers import numbers_of
-from ldpbeam.answers.tables import dependence_of
 from ldpbeam.answers.truth import Truth
 from ldpbeam.certainty import CERTAIN, LARGEST
 from ldpbeam.charts.figures import GOES_ON, Figure, of, reach
@@ -45,33 +42,11 @@ def means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
         if record is None or record.mean is None:
             continue
         truth = truths.get(Subset.of(record))
-        rows.append(_row("estimate", "", title, record.mean, mean_ends(record)))
+        rows.append(row("estimate", "", title, record.mean, mean_ends(record)))
         if truth is not None and truth.mean is not None:
-            rows.append(_row("truth", "", title, truth.mean))
+            rows.append(row("truth", "", title, truth.mean))
     title = f"Mean {subject.name}{' by group' * subject.by_group}"
     return rows_figure(title, f"mean {subject.name}", rows, [""], said, shares=False)
-
-
-def given(subject: Subject) -> Figure | None:
-    """What the people in each group of one attribute of a pair have of the other; None of others."""
-    panels, said = subject.panels(lambda record: record.pair)
-    pairs = [(panel.title, panel.record.pair) for panel in panels if panel.record and panel.record.pair]
-    if not pairs:
-        return None
-    rows = []
-    for title, pair in pairs:
-        one = next((own for own in pair.given if own.means), pair.given[0])
-        numbers, labels = one.means or one.shares, [one.given[place] for place in range(len(one.given))]
-        named = [title] if one.means else [f"{title} {one.of[place]}".strip() for place in range(len(one.of))]
-        ends = zip(numbers.value, numbers.low or numbers.value, numbers.high or numbers.value, strict=True)
-        for (label, panel), (value, *between) in zip(product(labels, named), ends, strict=True):
-            rows.append(_row("estimate", panel, label, value, tuple(between)))
-    title = f"{one.of.attribute} by {one.given.attribute}"
-    found = [": ".join(filter(None, (title, dependence_of(pair)))) + "." for title, pair in pairs]
-    shares, own = one.means is None, list(dict.fromkeys(row["panel"] for row in rows))
-    return replace(
-        rows_figure(title, f"mean {one.of.attribute}", rows, own, said, shares=shares), summary=found
-    )
 
 
 def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
@@ -104,13 +79,13 @@ def _of_names(subject: Subject, truths: Mapping[Subset, Truth], field: Field, ti
             continue
         values, ends = values_of(record, field), intervals_of(record, field, LARGEST)
         rows += [
-            _row("estimate", panel, name, values[name], ends.get(name)) for name in order if name in values
+            row("estimate", panel, name, values[name], ends.get(name)) for name in order if name in values
         ]
         truth = truths.get(Subset.of(record))
         true = None if truth is None else truth.shares if field == "frequencies" else truth.key_means
         # A key that nobody has has no mean.
         rows += [
-            _row("truth", panel, name, value)
+            row("truth", panel, name, value)
             for name, value in zip(record.labels or (), () if true is None else true.tolist(), strict=False)
             if name in order and value == value
         ]
@@ -121,9 +96,10 @@ def _of_names(subject: Subject, truths: Mapping[Subset, Truth], field: Field, ti
     return rows_figure(title, axis, rows, shown, said, shares=field == "frequencies")
 
 
-def _row(
+def row(
     part: str, panel: str, label: str, value: float | None, ends: tuple[float, ...] | None = None
 ) -> dict[str, Any]:
+    """A row of :func:`rows_figure`: a number, with its interval if it has one."""
     low, high = ends or (None, None)
     return {"part": part, "panel": panel, "label": label, "value": value, "low": low, "high": high}
 
@@ -138,9 +114,9 @@ def rows_figure(
     shares: bool,
 ) -> Figure:
     """A bar for each share, or a dot for each mean; lines of intervals, and ticks of the truth."""
-    labels = list(dict.fromkeys(row["label"] for row in rows))
-    values = [row["value"] for row in rows]
-    lows, highs = ([row[end] for row in rows if row[end] is not None] for end in ("low", "high"))
+    labels = list(dict.fromkeys(own["label"] for own in rows))
+    values = [own["value"] for own in rows]
+    lows, highs = ([own[end] for own in rows if own[end] is not None] for end in ("low", "high"))
     low, high = min([*values, *lows, *([0.0] * shares)]), reach(values, highs)
     room = 0.02 * (high - low) or 0.01
     x = alt.X(
@@ -170,7 +146,7 @@ def rows_figure(
         caption=" ".join(
             [*said, *(["Bars: the share of people."] if shares else [])]
             + (["Grey: intervals."] if highs else [])
-            + (["Black ticks: the truth."] if any(row["part"] == "truth" for row in rows) else [])
+            + (["Black ticks: the truth."] if any(own["part"] == "truth" for own in rows) else [])
             + ([GOES_ON] if max([*highs, high]) > high else [])
         ),
         left=30 + 7 * min(17, max(map(len, labels))),
