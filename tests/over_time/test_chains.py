@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import memoised_clients as clients
 
 from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.memoised import Lifetime, steps_of
@@ -21,6 +20,13 @@ BUDGETS = [(2.0, 1.0), (4.0, 1.2), (4.0, 2.0), (1.0, 0.5), (1.001, 1.0), (19.0, 
 def response(cells: int, ratio: float) -> Matrix:
     """Randomised response: P(answer | input), the own one ``ratio`` times as likely as each other."""
     return (np.ones((cells, cells)) + (ratio - 1.0) * np.eye(cells)) / (ratio + cells - 1.0)
+
+
+def second_ratio(many: int, lifetime: float, epsilon: float, published: bool = False) -> float:
+    """The ratio of the instant step, by the formula of docs/over_time.md."""
+    k = 2 if published else many
+    top = math.exp(lifetime + epsilon) + (k - 2) * math.exp(epsilon) - (k - 1)
+    return top / (math.exp(lifetime) - math.exp(epsilon))
 
 
 def lifetime_of(name: str, budgets: tuple[float, float], size: int = 5, **options: object) -> Lifetime:
@@ -39,7 +45,7 @@ def test_a_window_supports_categories_as_the_mechanism_does(name: str, budgets: 
 @pytest.mark.parametrize("published", [False, True])
 def test_instant_steps_are_those_that_a_client_written_from_the_formulas_draws(published: bool) -> None:
     for size, budgets in itertools.product([2, 4, 50], BUDGETS[:4]):
-        own = clients.second_ratio(size, *budgets, published)
+        own = second_ratio(size, *budgets, published)
         assert instant_ratio(size, *budgets, as_published=published) == pytest.approx(own, rel=1e-12)
 
 
@@ -53,13 +59,13 @@ def test_published_constants_are_exact_for_two_symbols_and_noisier_than_needed_f
         ratio = published.frequency_variance / named.frequency_variance  # type: ignore[attr-defined]
         assert ratio == pytest.approx(times, rel=0.02)
         # What the two published steps are together.
-        steps = response(size, clients.second_ratio(size, 2.0, 1.0, True)) @ response(size, math.exp(2.0))
+        steps = response(size, second_ratio(size, 2.0, 1.0, True)) @ response(size, math.exp(2.0))
         assert np.abs(steps - published.channel(size, 0).dense()).max() < 1e-14
 
 
 def test_ololoha_has_the_number_of_hash_values_with_the_least_variance_of_its_own_chain() -> None:
     def variance(hashes: int, lifetime: float, epsilon: float) -> float:
-        first, second = math.exp(lifetime), clients.second_ratio(hashes, lifetime, epsilon, published=True)
+        first, second = math.exp(lifetime), second_ratio(hashes, lifetime, epsilon, published=True)
         p = (response(hashes, second) @ response(hashes, first))[0, 0]
         return (1 / hashes) * (1 - 1 / hashes) / (p - 1 / hashes) ** 2
 
@@ -96,7 +102,7 @@ def test_no_function_of_two_reports_of_a_number_is_correlated_by_more_than_the_b
     many, largest = 64, 0.0
     lifetime = Lifetime(build_mechanism(name, Numeric(0.0, 1.0), budgets[1]), budgets[0], memo_buckets=many)
     if name == "stochastic_rounding":
-        ratio = clients.second_ratio(2, *budgets)
+        ratio = second_ratio(2, *budgets)
         instant = response(2, ratio)
         up = np.linspace(
             1 / (math.exp(budgets[0]) + 1), math.exp(budgets[0]) / (math.exp(budgets[0]) + 1), 33

@@ -36,7 +36,7 @@ def version(fleet: Fleet, service: str) -> ServiceVersion:
 
 
 def sent(fleet: Fleet, of: ServiceVersion, values: Any, seed: int) -> JoinedSupports:
-    """What clients of this repository's tests send, who remember their noise."""
+    """What clients send who remember their noise."""
     payloads = fleet.payloads(values, np.random.default_rng(seed))
     supported = of.mechanism.supported(payloads.ravel())  # type: ignore[attr-defined]
     people, windows = payloads.shape

@@ -1,4 +1,4 @@
-"""One window of memoised reports, by clients that share no code with ldpbeam, through the pipeline."""
+"""One window of reports of clients that remember their noise, through the pipeline."""
 
 from __future__ import annotations
 

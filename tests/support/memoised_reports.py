@@ -1,4 +1,4 @@
-"""Studies with a lifetime epsilon, and their reports by clients that share no code with ldpbeam."""
+"""Studies with a lifetime epsilon, and the reports of their clients."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.tally import Tally
-from support import memoised_clients as clients
 from support.tallied import tallied
 
 START = 1_795_132_800_000  # 2026-11-20T00:00:00Z
@@ -47,24 +47,11 @@ class Fleet:
         return parse_study(self.text(self.service))
 
     def payloads(self, values: NDArray[Any], rng: Generator) -> NDArray[Any]:
-        """Reports of values of shape (people, windows); of the same shape."""
-        name, size = self.service.split()[1].strip(","), self.size
-        budgets, published = (2.0, 1.0), "as_published" in self.service
-        if name == "grr":
-            return clients.grr(values, size, *budgets, rng, published).astype(np.uint32)
-        if name in ("oue", "sue"):
-            bits = getattr(clients, name)(values, size, *budgets, rng)
-            packed = np.packbits(bits, axis=2, bitorder="little")
-            return np.ascontiguousarray(packed).view(f"V{packed.shape[2]}")[:, :, 0]
-        if name == "olh":
-            g, seeds, how = (3, 2**32, {"text": True, "published": True}) if published else (4, 1024, {})
-            found = np.zeros(values.shape, dtype=[("seed", "<u4"), ("hash", "<u4")])
-            found["seed"], found["hash"] = clients.olh(values, g, *budgets, rng, seeds=seeds, **how)
-            return found
-        if name == "stochastic_rounding":
-            return clients.rounding(2.0 * values - 1.0, 32, *budgets, rng)
-        half = clients.square_half_width if name == "square_wave" else clients.piecewise_half_width
-        return clients.wave(values, half(2.0), 1024, *budgets, rng)
+        """Reports of values of shape (people, windows), each person with a device key; of the same shape."""
+        memo = memo_of(self.study, self.study.attribute("x"), 0)
+        people, windows = values.shape
+        keys = [key for key in (rng.bytes(16) for _ in range(people)) for _ in range(windows)]
+        return memo.perturb(keys, values.ravel(), rng).reshape(values.shape)
 
     def tally(self, service: str, payloads: NDArray[Any]) -> Tally:
         """What the pipeline makes of reports of shape (people, windows): one person has one in each."""
