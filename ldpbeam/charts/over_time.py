@@ -166,8 +166,13 @@ def _figure(
     )
 
 
-def _ticks(starts: Sequence[str]) -> alt.Axis:
-    """An axis with a tick where each of some windows begins, which names a date once."""
+def _ticks(starts: Sequence[str], *, small: bool) -> alt.Axis:
+    """An axis with a tick where each of some windows begins, which names a date once.
+
+    Args:
+        starts: the starts of these windows.
+        small: whether panels may be so small that they have room for one label.
+    """
     named, dates = dict[str, str](), [words.day(start) for start in starts]
     whole = all(start[11:19] == "00:00:00" for start in starts)
     for start, date, before in zip(starts, dates, ["", *dates], strict=False):
@@ -175,12 +180,14 @@ def _ticks(starts: Sequence[str]) -> alt.Axis:
         new = date != before and len({*dates}) > 1
         named[str(milliseconds(start))] = date if whole else f"{date} {seconds}" if new else seconds
     label = f"({json.dumps(named)})[toString(toNumber(datum.value))]"
+    if small:
+        label = f"datum.index == 0 || child_width > 80 ? {label} : ''"
     return alt.Axis(grid=False, values=[*starts], labelExpr=label, labelOverlap="greedy")
 
 
 def _layers(shares: bool, ticks: Sequence[str], domain: list[float]) -> list[alt.Chart]:
     """Bands, lines, the truth, and a mark for each window, which is open if it needs care."""
-    x = alt.X("start:T", title=None, scale=alt.Scale(type="utc"), axis=_ticks(ticks))
+    x = alt.X("start:T", title=None, scale=alt.Scale(type="utc"), axis=_ticks(ticks, small=shares))
     y = alt.Y(
         "value:Q",
         title=None,
