@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.pairs.answer import independence
+from ldpbeam.estimators.pairs.answer import certain_shares, independence
 from ldpbeam.estimators.pairs.dependence import Cells, Fit, Side, dependent, draws, fits, scaled, weights
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.numbers.square_wave import SquareWave
@@ -112,3 +112,25 @@ def test_many_cells_give_what_all_cells_give() -> None:
     sparse = Cells(cells.rows, cells.places[:, some], cells.counts[some], False)
     assert sparse.log_likelihood(table) == pytest.approx(cells.log_likelihood(table))
     assert np.allclose(sparse.pulls(table), cells.pulls(table))
+
+
+def test_certain_shares_of_categories_hold_as_often_as_they_say() -> None:
+    table = np.array([[0.30, 0.02, 0.08], [0.05, 0.25, 0.00], [0.10, 0.10, 0.10]])
+    rows, rng = RandomisedResponse(1.0, 3).channel(3, 0).dense(), np.random.default_rng(9)
+    for given, true in enumerate((table, table.T)):
+        shares, held = true / true.sum(axis=1, keepdims=True), []
+        for _ in range(300):
+            ends = certain_shares(cells_of(table, 4_000, rng, (rows, rows)), given, 0.95)
+            assert ends is not None
+            held.append((ends[0] <= shares) & (shares <= ends[1]))
+        assert 0.94 < np.mean(held) < 0.975
+
+
+def test_where_a_category_may_have_nobody_its_shares_are_not_known() -> None:
+    table = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    rows = RandomisedResponse(1.0, 3).channel(3, 0).dense()
+    cells = cells_of(table, 2_000, np.random.default_rng(4), (rows, rows))
+    ends = certain_shares(cells, 0, 0.95)
+    assert ends is not None and ends[0][0, 0] > 0.2 and (ends[0][1] == 0).all() and (ends[1][1] == 1).all()
+    some = Cells((2 * rows, rows), cells.places, cells.counts, True)
+    assert certain_shares(some, 0, 0.95) is None

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import gammaincc
+from scipy.special import gammaincc, ndtri
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
@@ -46,6 +46,8 @@ def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Est
     if level is not None:
         margins = first.margins, second.margins
         drawn = draws(fitted, sides, margins, weights(fitted, tempered=TEMPERED), rng)
+    of_categories = first.values is None and second.values is None
+    certain = [certain_shares(cells, given, level) if of_categories else None for given in (0, 1)]
     p_value = independence(cells, sides)
     # What is never below zero has an interval down to it unless the test excludes that.
     surely = level is not None and p_value < 1.0 - level
@@ -64,8 +66,8 @@ def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Est
         correlation=correlation,
         mutual_information=information,
         given=(
-            _conditional(first, second, table, drawn, level),
-            _conditional(second, first, table.T, np.swapaxes(drawn, 1, 2), level),
+            _conditional(first, second, table, drawn, level, certain[0]),
+            _conditional(second, first, table.T, np.swapaxes(drawn, 1, 2), level, certain[1]),
         ),
     )
     return Estimate("auto", attribute.services, statistic.reports, statistic.users, pair=answer)
@@ -94,6 +96,42 @@ def independence(cells: Cells, sides: tuple[Side, Side]) -> float:
     return float(gammaincc(0.5 * sums.size, 0.5 * (sums**2).sum() / cells.users))
 
 
+def certain_shares(cells: Cells, given: int, level: float | None) -> tuple[Floats, Floats] | None:
+    """The ends of intervals of the shares of one attribute given the other that hold whatever people have.
+
+    With unbiased indicators a of two values, and b of the given one, a share s is the ratio of their means,
+    so the mean of a - s b is zero. The interval has every s for which it is within z standard errors
+    (Fieller, J. R. Statist. Soc. B 16, 1954).
+
+    Args:
+        cells: of two attributes of categories.
+        given: 0 for the second attribute given the first, 1 for the first given the second.
+        level: of the intervals.
+
+    Returns:
+        Two arrays of shape (categories of the given one, categories of the other); None without a level, and
+        where indicators are not known: users sent to different services, or some reports are of nobody.
+    """
+    whole = all(np.allclose(rows.sum(axis=0), 1.0) for rows in cells.rows)
+    if level is None or not (cells.complete and whole):
+        return None
+    indicators = []
+    for rows, places in zip(cells.rows, cells.places, strict=True):
+        weighted = rows.T / rows.mean(axis=1)
+        indicators.append(np.linalg.solve(weighted @ rows, weighted)[:, places])
+    b, other = indicators[given], indicators[1 - given]
+    people, allowed = cells.counts / cells.users, ndtri(0.5 + 0.5 * level) ** 2 / cells.users
+    means, both = ((b * people).sum(axis=1))[:, None], (b * people) @ other.T
+    square = means**2 - allowed * ((b**2 @ people)[:, None] - means**2)
+    middle = both * means - allowed * ((b**2 * people) @ other.T - both * means)
+    constant = both**2 - allowed * ((b**2 * people) @ (other**2).T - both**2)
+    reach = np.sqrt(np.maximum(middle**2 - square * constant, 0.0))
+    # Where the given category may have nobody, any share is possible.
+    bounded, positive = square > 0.0, np.maximum(square, 1e-300)
+    low, high = (np.clip((middle + sign * reach) / positive, 0.0, 1.0) for sign in (-1.0, 1.0))
+    return np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
+
+
 def _weights(fitted: Sequence[Fit], chances: Floats, believed: float) -> dict[str, float]:
     one = float(sum(chance for chance, fit in zip(chances, fitted, strict=True) if fit.copula))
     return {"independence": 1.0 - believed, "copula": believed * one, "free": believed * (1.0 - one)}
@@ -109,6 +147,10 @@ def _measured(value: Floats, drawn: Floats, level: float | None, least: float, m
         return Measured(_numbers(value))
     ends = np.quantile(drawn, [0.5 * (1.0 - level), 0.5, 0.5 * (1.0 + level)], axis=0)
     low, high = (np.clip(ends[1] + WIDER * (end - ends[1]), least, most) for end in (ends[0], ends[2]))
+    return _within(value, low, high)
+
+
+def _within(value: Floats, low: Floats, high: Floats) -> Measured:
     return Measured(_numbers(value), _numbers(np.minimum(low, value)), _numbers(np.maximum(high, value)))
 
 
@@ -129,7 +171,14 @@ def _information(tables: Floats) -> Floats:
     return np.asarray(terms.sum(axis=(-1, -2)))[..., None]
 
 
-def _conditional(given: Half, of: Half, table: Floats, drawn: Floats, level: float | None) -> Conditional:
+def _conditional(
+    given: Half,
+    of: Half,
+    table: Floats,
+    drawn: Floats,
+    level: float | None,
+    certain: tuple[Floats, Floats] | None,
+) -> Conditional:
     """What people in groups of one attribute have of the other; rows of tables are of the first."""
     groups, others = given.grouped(GROUPS), of.grouped(GROUPS)
 
@@ -146,6 +195,8 @@ def _conditional(given: Half, of: Half, table: Floats, drawn: Floats, level: flo
     return Conditional(
         given.axis(groups),
         of.axis(others),
-        _measured(shares(table), shares(drawn), level, 0.0, 1.0),
+        _within(shares(table), *certain)
+        if certain
+        else _measured(shares(table), shares(drawn), level, 0.0, 1.0),
         None if ends is None else _measured(means(table), means(drawn), level, *ends),
     )
