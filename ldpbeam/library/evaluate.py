@@ -12,7 +12,7 @@ from ldpbeam.charts.figures import COLOURS, theme
 from ldpbeam.clients.values import scaled_values
 from ldpbeam.library.needed import needed
 from ldpbeam.study import Study
-from ldpbeam.trials.evaluation import attribute_in, evaluation, run, summarised
+from ldpbeam.trials.evaluation import attribute_in, computed, evaluation, summarised
 
 if TYPE_CHECKING:
     import altair
@@ -95,7 +95,8 @@ def evaluate(
         mechanisms=mechanisms,
         estimators=estimators,
     )
-    return Evaluated(tuple(summarised(wanted, run(wanted, processes))))
+    errors = dict(computed(wanted, wanted.cases, processes))
+    return Evaluated(tuple(summarised(wanted, [errors[case] for case in wanted.cases])))
 
 
 #: The title of an axis, by the kind of error.
