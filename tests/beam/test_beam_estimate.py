@@ -249,34 +249,15 @@ def check(kind: str, run: Any) -> None:
 def check_counted(found: Any, run: Any) -> None:
     """Compare what a pipeline counted with what the command wrote."""
     statistics = found.statistics | beam.Map(
-        lambda row: (row.attribute, row.window_start, row.group, ldp.beam.statistic_of(row))
+        lambda row: (row.study, row.attribute, row.window_start, row.group, ldp.beam.statistic_of(row))
     )
-    expected = [(own.attribute, rfc3339(own.window[0]), own.group, own.statistic) for own in run.snapshots]
+    expected = [
+        ("kept", own.attribute, rfc3339(own.window[0]), own.group, own.statistic) for own in run.snapshots
+    ]
     assert_that(statistics, equal_to(expected), "statistics")
     assert_that(found.counts, equal_to([*counts_of(run.accounting).items()]), "counts")
     reasons = found.dead_letters | beam.Map(lambda row: (row.reason, row.reports))
     assert_that(reasons, equal_to([("no_user_id", 1)]), "dead letters")
-
-
-def test_statistics_are_merged_and_estimated_later(run: Any) -> None:
-    expected = {(own.attribute, own.window, own.group): own.statistic for own in run.snapshots}
-    name, window, group = next(key for key in expected if key[0] == "minutes")
-    with local() as pipeline:
-        found = pipeline | beam.Create(RECORDS) | ldp.beam.Statistics(STUDY)
-        assert found._fields == ("statistics", "dead_letters", "counts")
-
-        def check_one(rows: list[ldp.beam.StatisticRow]) -> None:
-            (row,) = [
-                row
-                for row in rows
-                if (row.attribute, row.window_start, row.group) == (name, rfc3339(window[0]), group)
-            ]
-            statistic = ldp.beam.statistic_of(row)
-            assert statistic == expected[name, window, group]
-            assert ldp.merge([statistic, statistic]).reports == 2 * statistic.reports
-            assert (row.study, row.study_fingerprint) == ("kept", KEPT_STUDY.fingerprint)
-
-        assert_that(found.statistics, check_one)
 
 
 def test_the_counters_have_the_names_of_the_counts(run: Any) -> None:

@@ -1,11 +1,13 @@
-"""What a batch carries once and every dead letter repeats: no file of dead letters is large because of it."""
+"""What a batch carries once and every dead letter repeats: it fills neither a file of them nor the memory."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +17,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.bounded import Decoded, bounded
 from support.polls import batch_of
 
 from ldpbeam.schemas.messages.decode import ARROW, AVRO, JSON, Message
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.outputs.letter_files import write_letters
-from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, disclosed, in_columns
+from ldpbeam.transforms.reports.dead_letters import (
+    BYTES_AT_ONCE,
+    LETTERS_AT_ONCE,
+    DeadLetter,
+    Disclosure,
+    disclosed,
+    in_columns,
+)
 from ldpbeam.transforms.reports.kept_records import decode_kept
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import sniff
@@ -180,3 +190,48 @@ def test_dead_letters_are_bounded_by_the_bytes_that_came_in(name: str, keep: boo
         getattr(item, "num_rows", 1) for item in decode_kept(records, wanted_columns(STUDY, None, None))
     )
     assert again == len(records)
+
+
+def letters_in(path: Path, way: str, whole: bool) -> Decoded:
+    """The dead letters of an input, each batch of which is forgotten."""
+    rows = 0
+    for part in letters_of(Case(way, bytes), path.read_bytes(), path.parent, Disclosure(records=whole)):
+        assert part.nbytes <= 2 * BYTES_AT_ONCE
+        rows += part.num_rows
+    return Decoded(0, {}, rows, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", [name for name in TABLE if re.search("dictionary|metadata|stamp", name)])
+def test_dead_letters_take_little_memory(name: str, whole: bool, tmp_path: Path) -> None:
+    (tmp_path / "given").write_bytes(TABLE[name].data())
+    assert bounded(letters_in, tmp_path / "given", TABLE[name].way, whole).letters > 0
+
+
+def test_batches_of_letters_are_bounded_in_number_and_in_bytes() -> None:
+    sizes = [3, 10, BYTES_AT_ONCE, 1, BYTES_AT_ONCE - 1, 0, 2 * BYTES_AT_ONCE, *[1] * (LETTERS_AT_ONCE + 1)]
+    letters = [DeadLetter("f", n, None, "r", "", 1, b"x" * size) for n, size in enumerate(sizes)]
+    batches = list(in_columns(letters))
+    assert [batch.num_rows for batch in batches] == [2, 1, 3, 1, LETTERS_AT_ONCE, 1]
+    assert [place for batch in batches for place in batch.column("position").to_pylist()] == list(
+        range(len(sizes))
+    )
+
+
+def test_a_long_value_counts_by_its_hash_and_others_as_they_are() -> None:
+    def hashes(*payloads: str, **metadata: str) -> list[str]:
+        message = Message("t/0/1", arrow({"payload": payloads}, **metadata), ARROW)
+        taken = batch_of("t/0", wanted_columns(STUDY, None, None), [message])
+        (letters,) = Validation(STUDY).validate(*taken.batches).letters
+        return list(disclosed(letters, Disclosure()).column("sha256").to_pylist())
+
+    def hash_of(payload: str) -> str:
+        text = f'{{"attribute": "x", "payload": "{payload}", "service": "a"}}'
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    whole, longer = "n" * 2**16, "n" * (2**16 + 1)
+    assert hashes("n", whole, longer) == [
+        hash_of("n"), hash_of(whole), hash_of(f"sha256:{hashlib.sha256(longer.encode()).hexdigest()}")
+    ]  # fmt: skip
+    assert hashes("n", attribute="x" * 65) == hashes("n", attribute="x" * 1_000)
