@@ -38,7 +38,7 @@ from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.panes import PANES
 from ldpbeam.transforms.reports.counts import DAMAGED, IN, IN_OPEN_WINDOWS, NEED_CARE, NOT_BEGUN, accounting
-from ldpbeam.transforms.sources.feeds import elapsed, now
+from ldpbeam.transforms.sources.feeds import Clock, now
 from ldpbeam.transforms.storage import write_json
 from ldpbeam.untrusted import cut_short, shown
 from ldpbeam.words import counted, first_ones
@@ -59,18 +59,6 @@ _LOST_NOTHING = (
 
 #: What is called with a run when it reads.
 Watch = Callable[[StreamOutput, Run], None]
-
-
-class SystemClock:
-    """The time of this machine."""
-
-    def elapsed(self) -> int:
-        """Milliseconds on a clock that never goes back."""
-        return elapsed()
-
-    def now(self) -> int:
-        """The time in epoch milliseconds."""
-        return now()
 
 
 def stream_command(options: argparse.Namespace) -> int:
@@ -144,9 +132,8 @@ def _run(request: Request, watch: Watch | None) -> int:
             disorder=request.disorder,
             disclosure=request.disclosure,
             keeping=output.keeping,
-            takes_once=request.source.has_offsets,
         )
-        run = Run(spool, manifest, feed, solving, SystemClock(), _pane_line)
+        run = Run(spool, manifest, feed, solving, Clock(), _pane_line)
         if opened.removed:
             run.lose(now())
         if watch is not None:

@@ -13,7 +13,7 @@ from ldpbeam.command_line.checks import check_reachable, columns_of, duration_of
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.inputs.key_files import disclosure_of
-from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, Source, named
+from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.sources.opening import Opening
@@ -30,7 +30,6 @@ class Request:
 
     Attributes:
         output: where the run writes; it has no name yet.
-        source: what kind of thing is read.
         opening: what opens it.
         columns: the columns that are read.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
@@ -43,7 +42,6 @@ class Request:
     """
 
     output: StreamOutput
-    source: Source
     opening: Opening
     columns: Columns
     disclosure: Disclosure
@@ -78,13 +76,12 @@ def request_of(options: argparse.Namespace) -> Request:
     publishes, of_publishing = next(
         known for start, known in PUBLISHED.items() if (topic or "").startswith(start)
     )
-    source, _ = named(STREAMED, options, of_publishing)
+    source = named(STREAMED, options, of_publishing)
     key = ledger_key(Output(study, options.output, ""), disclosure.user_id_key, shared=True)
     return filled(
         Request,
         options,
         output=StreamOutput(study, options.output, "", options.spool or "", ledger_key=key),
-        source=source,
         opening=_module(source.module).opening(options),
         columns=columns_of(options, study, whole=options.keep_bad_records),
         disclosure=disclosure,

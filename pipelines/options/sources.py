@@ -33,7 +33,6 @@ class Source:
         names: the options of which each names one.
         options: the options that the source adds.
         shares: the options of other sources that it obeys, too.
-        has_offsets: whether a later process can read it again from an offset.
     """
 
     module: str
@@ -41,7 +40,6 @@ class Source:
     names: tuple[str, ...]
     options: tuple[Option, ...]
     shares: tuple[str, ...] = ()
-    has_offsets: bool = False
 
     def add_options(self, group: argparse._ArgumentGroup) -> None:
         """Add its options."""
@@ -55,10 +53,8 @@ def enumerated(sources: Sequence[Source], joint: str) -> str:
     return f"{', '.join(others)}, {joint} {last}"
 
 
-def named(
-    sources: Sequence[Source], options: argparse.Namespace, allowed: Collection[str] = ()
-) -> tuple[Source, str]:
-    """The source of the one thing that is named, and the option that names it.
+def named(sources: Sequence[Source], options: argparse.Namespace, allowed: Collection[str] = ()) -> Source:
+    """The source of the one thing that is named.
 
     Args:
         sources: those that the command has.
@@ -77,7 +73,7 @@ def named(
     for source, name in every:
         if source is not names[0][0] and name in given.difference(shared, allowed):
             raise UserError(f"{name} goes with {source.said}")
-    return names[0]
+    return names[0][0]
 
 
 def _of_kafka(from_offset: str) -> tuple[Option, ...]:
@@ -111,7 +107,7 @@ STREAMED = (
             *_of_kafka("where the first run into the folder begins"),
             Option("--group", "NAME",
                    "Kafka: commit offsets for this group, for those who watch; nothing is read from it"),
-        ), shares=("--topic",), has_offsets=True,
+        ), shares=("--topic",),
     ),
 )  # fmt: skip
 #: What a batch run can read.

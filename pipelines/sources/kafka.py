@@ -97,7 +97,7 @@ def open_topic(asked: KafkaRequest, run: Run) -> Iterator[Opened]:
         for each, of_each in checksums.items()
     }
     feed = KafkaFeed(asked.topic, reached.identity, run.columns, run.folder, group=asked.group)
-    yield Opened(feed, position_of(reached.starts, known), gone, new)
+    yield Opened(feed, position_of(reached.starts, known), gone)
 
 
 def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:

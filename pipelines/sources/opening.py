@@ -24,7 +24,6 @@ class Opened:
         feed: the feed.
         position: where it is opened, as the server has the messages now; None for its beginning.
         removed: by partition, (the offset that is needed, the first that there is), where messages are gone.
-        new: by partition that has lost the end of its log, the offset from which messages are new.
         server: where the feed is, if its name does not say it.
         finish: what a run calls that nobody continues: it has ended, or ends before its first commit. A run
             that is stopped does not call it.
@@ -33,7 +32,6 @@ class Opened:
     feed: Feed
     position: Position | None = None
     removed: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    new: Mapping[int, int] = field(default_factory=dict)
     server: str | None = None
     finish: Callable[[], None] = _nothing
 

@@ -35,13 +35,13 @@ from ldpbeam.transforms.joining.hidden_ids import hidden
 from ldpbeam.transforms.outputs.ledger_parts import Keeping, write_part
 from ldpbeam.transforms.outputs.letter_files import number_of, order_of, write_letters
 from ldpbeam.transforms.outputs.snapshots import snapshot_file
-from ldpbeam.transforms.reports.batches import WATERMARK, without_deliveries
+from ldpbeam.transforms.reports.batches import WATERMARK
 from ldpbeam.transforms.reports.counts import DAMAGED, IN, NOT_BEGUN, OUT_OF_RANGE, refused_payloads
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure, counts_of, disclosed, in_columns
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.segments import Stored, delete_others, write_panes, write_reports
 from ldpbeam.transforms.sources.arrivals import event_times
-from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed
+from ldpbeam.transforms.sources.feeds import Clock, FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.watermarks import Watermarks
 from ldpbeam.transforms.storage import delete, join
@@ -61,16 +61,6 @@ SEGMENTS = 64
 #: Reports of windows that are over leave the disk within so many milliseconds, or when they are half a
 #: segment.
 LEFT_MILLISECONDS = 60_000
-
-
-class Clock(Protocol):
-    """The time, as the run sees it."""
-
-    def elapsed(self) -> int:
-        """Milliseconds on a clock that never goes back."""
-
-    def now(self) -> int:
-        """The time in epoch milliseconds, which somebody may set."""
 
 
 class Finisher(Protocol):
@@ -95,7 +85,6 @@ class Spool:
         disorder: how many milliseconds out of order reports arrive at most.
         disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
         keeping: where the rows of the ledger go; None without a ledger.
-        takes_once: whether the feed gives each message once, so that deliveries tell no duplicates.
     """
 
     study: Study
@@ -105,7 +94,6 @@ class Spool:
     disorder: int
     disclosure: Disclosure = PLAIN
     keeping: Keeping | None = None
-    takes_once: bool = True
 
 
 class Segment(NamedTuple):
@@ -297,7 +285,6 @@ class Run:
             metadata = dict(decoded.schema.metadata or {})
             if reached is not None:
                 metadata[WATERMARK] = str(reached).encode()
-            decoded = without_deliveries(decoded) if self.spool.takes_once else decoded
             validated = self._validation.validate(decoded.replace_schema_metadata(metadata))
             self.counts.update(validated.counts)
             self._refuse(validated.letters)

@@ -56,7 +56,7 @@ def test_a_first_run_of_a_topic_begins_where_it_is_asked_to(brokers: Brokers, tm
         assert (opened.feed.name, opened.feed.about["topic_identity"]) == ("reports at localhost:1", "id")
         assert opened.feed.group == "watched"
     assert brokers.asked == [(ASKED, {}, {})]
-    assert (opened.removed, opened.new, brokers.warnings) == ({}, {}, [])
+    assert (opened.removed, brokers.warnings) == ({}, [])
 
 
 def test_a_run_goes_on_at_its_own_position_and_another_one_where_all_have_ended(
@@ -84,7 +84,7 @@ def test_what_retention_has_removed_is_said(brokers: Brokers, tmp_path: Path) ->
     position = {"offsets": [[0, 100]], "checksums": [[0, [[99, 1]]]]}
     with kafka.open_topic(ASKED, run(tmp_path, position)) as opened:
         assert opened.position == {"offsets": [[0, 300]], "checksums": [[0, [[99, 1]]]]}
-        assert (opened.removed, opened.new) == ({0: (100, 300)}, {})
+        assert opened.removed == {0: (100, 300)}
     (said,) = brokers.warnings
     assert said.startswith(
         "reports, partition 0: retention has removed the messages from offset 100 to 299, which"
@@ -107,7 +107,7 @@ def test_a_log_that_has_lost_its_end_goes_on_with_the_first_new_message(
             "offsets": [[0, 20], [1, 4]],
             "checksums": [[0, [[19, 1]]], [1, [[3, 3]]]],
         }
-        assert (opened.removed, opened.new) == ({0: (20, FAR)}, {0: 20})
+        assert opened.removed == {0: (20, FAR)}
     (said,) = brokers.warnings
     assert (
         "partition 0: the broker has lost 10 messages that were read, from offset 20 on, and perhaps" in said

@@ -20,6 +20,7 @@ from ldpbeam.pipelines.spool.run import Run, Spool
 from ldpbeam.transforms import storage
 from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.reports.counts import FATES
+from ldpbeam.transforms.sources.feeds import Clock
 from simulation.disk import KilledError, UnsafeDisk
 from simulation.feeds import Log, Server, Subscription, Time
 from simulation.judge import Left, judge, text_of, without
@@ -28,21 +29,6 @@ from simulation.world import world_of
 RUN = "20260101T000000Z-aaaaaaaa"
 #: A process makes so many steps on the disk at most before it is killed.
 STEPS = 120
-
-
-class Clock:
-    """The time as a run sees it."""
-
-    def __init__(self, time: Time) -> None:
-        self._time = time
-
-    def elapsed(self) -> int:
-        """Milliseconds since the process began."""
-        return self._time.elapsed()
-
-    def now(self) -> int:
-        """The machine's date."""
-        return self._time.clock()
 
 
 @dataclass
@@ -141,9 +127,8 @@ class Day:
         self.time.skew = self._skew()
         try:
             run = Run(
-                Spool(world.study, RUN, str(self._spool), str(self.folder / "letters"), world.disorder,
-                      takes_once=world.takes_once),
-                manifest, feed, later, Clock(self.time),
+                Spool(world.study, RUN, str(self._spool), str(self.folder / "letters"), world.disorder),
+                manifest, feed, later, Clock(self.time.elapsed, self.time.clock),
             )  # fmt: skip
             self._watch(manifest)
             while not feed.at_the_end:

@@ -211,7 +211,8 @@ def batch_of(world: World, message: Message) -> pa.RecordBatch:
         columns["region"] = pa.array([one.group for one in reports], pa.string())
     if "users: none" in world.features:
         del columns["user_id"]
-    delivery = [None if one.id else f"{message.number}/{row}".encode() for row, one in enumerate(reports)]
-    columns["ldpbeam.delivery"] = pa.array(delivery, pa.binary())
+    if not world.takes_once:
+        delivery = [None if one.id else f"{message.number}/{row}".encode() for row, one in enumerate(reports)]
+        columns["ldpbeam.delivery"] = pa.array(delivery, pa.binary())
     batch = pa.RecordBatch.from_pydict(columns)
     return batch.replace_schema_metadata({"file": f"topic/{message.partition}"})

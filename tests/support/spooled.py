@@ -113,7 +113,6 @@ class Stream:
     batches: Sequence[pa.RecordBatch]
     output: Path
     disorder: int = 60_000
-    takes_once: bool = True
 
     @property
     def folder(self) -> Path:
@@ -133,7 +132,6 @@ class Stream:
                 spool,
                 str(self.folder / "dead_letters"),
                 self.disorder,
-                takes_once=self.takes_once,
             ),
             manifest,
             BatchFeed(self.batches, manifest.position.get("next", 0)),

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ldpbeam.mechanisms.mechanism import in_cache
 from ldpbeam.schemas.reports.casts import fixed_bytes
-from ldpbeam.schemas.reports.columns import DELIVERY
 
 #: The column with a byte of a hash of the user and one of the report id, where other bytes stand for these.
 DRAW = "ldpbeam.draw"
@@ -42,11 +41,6 @@ def tagged(
     tags: dict[str | bytes, str | bytes] = {"attribute": attribute, "version": str(version)}
     tags.update({key: value for key, value in (given or {}).items() if key == WATERMARK})
     return batch.replace_schema_metadata(tags)
-
-
-def without_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of messages that are taken once each, so that deliveries tell no duplicates, as in files."""
-    return batch.drop_columns([DELIVERY]) if DELIVERY in batch.schema.names else batch
 
 
 def version_index(batch: pa.RecordBatch) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -37,6 +37,13 @@ def elapsed() -> int:
 def now() -> int:
     """The clock of this machine, in epoch milliseconds; whoever may can set it."""
     return time.time_ns() // 1_000_000
+
+
+class Clock(NamedTuple):
+    """The time, as a run sees it."""
+
+    elapsed: Callable[[], int] = elapsed
+    now: Callable[[], int] = now
 
 
 #: The number that stands for the partitions that a topic may have got and the feed has not found yet.
