@@ -52,7 +52,7 @@ NOT_JSON = "not_json"
 JSON, LINES = "application/json", "application/x-ndjson"
 AVRO = ("application/avro", "avro/binary")
 KNOWN = (JSON, LINES, *AVRO, ARROW)
-_SPACE = b" \t\r\n"
+_SPACE, _GZIP = b" \t\r\n", b"\x1f\x8b"
 
 
 #: Decodes the messages of a poll at some indices.
@@ -126,11 +126,11 @@ def kind_of(content_type: str) -> str:
 def _kind_of_data(data: bytes) -> str:
     if data.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACE).startswith(b"{"):
         return JSON
-    return AVRO[0] if framed_id(data) is not None and other_text(data) is None else ""
+    return AVRO[0] if framed_id(data) is not None and _other_text(data) is None else ""
 
 
 def _unknown(message: Message, kind: str) -> BadMessage:
-    other = None if kind else other_text(message.data)
+    other = None if kind else _other_text(message.data)
     if other is not None:
         return BadMessage(message, 1, NOT_JSON, f"it is {other}", message.data, 0)
     what = f"content type {kind!r} is none of" if kind else "no content-type, and no JSON object; there are"
@@ -227,13 +227,18 @@ def _are_lines(texts: Sequence[bytes]) -> NDArray[np.bool_]:
     return long
 
 
+def _other_text(data: bytes) -> str | None:
+    """What a message is that is neither JSON nor lines of it, in words; None if unknown."""
+    return "compressed by gzip: send it as it was before" if data.startswith(_GZIP) else other_text(data)
+
+
 def _line_of(data: bytes) -> bytes:
     """The line of text that is a message of JSON.
 
     Raises:
         ValueError: if there is none.
     """
-    other = other_text(data)
+    other = _other_text(data)
     if other is not None:
         raise ValueError(f"it is {other}")
     text = data.removeprefix(BYTE_ORDER_MARK).strip(_SPACE)
@@ -245,7 +250,8 @@ def _line_of(data: bytes) -> bytes:
         if not text:
             raise ValueError("it is empty")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"not JSON: {error}") from None
+        several = ": lines of objects are application/x-ndjson" if b"}\n{" in text else ""
+        raise ValueError(f"not JSON: {error}{several}") from None
     return text
 
 
@@ -254,7 +260,7 @@ def _decode_lines(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> De
     kept, texts = list[int](), list[bytes]()
     for index in indices.tolist():
         message = poll.message(index)
-        other, text = other_text(message.data), message.data.removeprefix(BYTE_ORDER_MARK)
+        other, text = _other_text(message.data), message.data.removeprefix(BYTE_ORDER_MARK)
         if other is not None:
             yield BadMessage(message, 1, NOT_JSON, f"it is {other}", message.data, 0)
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import uuid
 from pathlib import Path
@@ -166,6 +167,7 @@ def test_other_content_types_are_named_with_those_that_are_known(content_type: s
     [
         (b"[" + ANN + b"]", "it is a JSON array"),
         (b'[\n {"user_id": "ann"},\n {"user_id": "bob"}\n]\n', "it is a JSON array"),
+        (gzip.compress(ANN), "it is compressed by gzip: send it as it was before"),
         (ANN.decode().encode("utf-16"), "it is text in UTF-16"),
         (ANN.decode().encode("utf-16-le"), "it is text in UTF-16"),
         (ANN.decode().encode("utf-16-be"), "it is text in UTF-16"),
@@ -178,6 +180,11 @@ def test_text_that_is_none_of_ours_is_named(content_type: str, data: bytes, said
     assert (bad.message, bad.reports, bad.reason, bad.data) == (message, 1, "not_json", data)
     assert bad.problem.startswith(said)
     assert found.column("position") == [2]
+
+
+def test_lines_that_are_sent_as_one_object_are_told_their_content_type() -> None:
+    (bad,) = read(Message("1", ANN + b"\n" + ANN, JSON)).bad
+    assert bad.problem.endswith(": lines of objects are application/x-ndjson")
 
 
 def test_a_line_with_an_array_costs_no_other_line() -> None:
