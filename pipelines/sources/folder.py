@@ -31,4 +31,4 @@ def open_files(patterns: tuple[str, ...], run: Run) -> Iterator[Opened]:
         except (OSError, ValueError) as error:
             raise UserError(f"--input {pattern}: {without_number(str(error))}") from None
     position = merged(run.earlier) if run.position is None else run.position
-    yield Opened(FolderFeed(patterns, run.columns, run.folder), position)
+    yield Opened(FolderFeed(patterns, run.columns), position)

@@ -67,9 +67,7 @@ def test_a_fifo_is_refused_by_whatever_reads_a_file(read: Callable[[str], Any], 
 
 
 def test_a_fifo_in_the_folder_of_a_stream_is_a_dead_letter(fifo: Path, tmp_path: Path) -> None:
-    run = tmp_path / "out" / "runs" / "run"
-    run.mkdir(parents=True)
-    feed_batch = FolderFeed((str(tmp_path / "f*"),), Columns(), str(run)).open_at(None).take()
+    feed_batch = FolderFeed((str(tmp_path / "f*"),), Columns()).open_at(None).take()
     assert feed_batch is not None
     assert [(letter.file, letter.detail) for letter in feed_batch.letters] == [(str(fifo), REFUSED)]
     assert feed_batch.damaged == [str(fifo)]

@@ -71,7 +71,7 @@ class Watching:
         """The feed of a process, which goes on where another one is, as the manifest of a run has it."""
         given = tuple(patterns) or (str(self.path / "*"),)
         position = None if before is None else json.loads(json.dumps(before.position()))
-        return FolderFeed(given, Columns(), "no folder").open_at(position)
+        return FolderFeed(given, Columns()).open_at(position)
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_the_positions_of_runs_that_have_ended_are_merged(watching: Watching) ->
     ended = [watching.open(None, pattern) for pattern in patterns]
     assert [len(everything(each)) for each in ended] == [1, 1, 1]
     watching.write("d", "dee")
-    feed = FolderFeed((str(watching.path / "*"),), Columns(), "no folder")
+    feed = FolderFeed((str(watching.path / "*"),), Columns())
     assert users(everything(feed.open_at(merged(each.position() for each in ended)))) == ["dee"]
     assert users(everything(feed.open_at(merged([])))) == ["a", "b", "dee"]
 

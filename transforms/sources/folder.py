@@ -48,13 +48,11 @@ class FolderFeed(Feed):
     Attributes:
         patterns: patterns of files on this machine or in object stores.
         columns: the columns of reports that the study needs.
-        folder: the run's folder.
         clock: the time at which a file counts as published whose file system does not say it.
     """
 
     patterns: tuple[str, ...]
     columns: Columns
-    folder: str
     clock: Callable[[], int] = now
 
     @property
