@@ -12,7 +12,7 @@ from ldpbeam.charts.figures import COLOURS, theme
 from ldpbeam.clients.values import scaled_values
 from ldpbeam.library.needed import needed
 from ldpbeam.study import Study
-from ldpbeam.trials.evaluation import attribute_in, computed, evaluation, summarised
+from ldpbeam.trials.evaluation import attribute_in, evaluation, run, summarised
 
 if TYPE_CHECKING:
     import altair
@@ -95,8 +95,7 @@ def evaluate(
         mechanisms=mechanisms,
         estimators=estimators,
     )
-    errors = dict(computed(wanted, wanted.cases, processes))
-    return Evaluated(tuple(summarised(wanted, [errors[case] for case in wanted.cases])))
+    return Evaluated(tuple(summarised(wanted, run(wanted, processes))))
 
 
 #: The title of an axis, by the kind of error.

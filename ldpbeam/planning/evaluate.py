@@ -51,16 +51,11 @@ def evaluate_command(options: argparse.Namespace) -> int:
         estimators=_names(options.estimators),
     )
     folder = output_folder(options.output)
-    with progress_bar("trials", None) as show:
-        results = run(
-            wanted,
-            folder / "trials.jsonl",
-            options.processes or cores(),
-            lambda now, left: show(now, now + left),
-        )
+    with progress_bar("trials", len(wanted.cases)) as show:
+        results = run(wanted, options.processes or cores(), show)
     rows = summarised(wanted, results)
     _write_table(folder / "table.csv", rows)
-    written = ["trials.jsonl", "table.csv"]
+    written = ["table.csv"]
     for kind, chart in ({} if options.no_figures else charts_of(rows)).items():
         chart.configure(**theme()).save(folder / f"{kind}.svg")
         written.append(f"{kind}.svg")

@@ -1,16 +1,14 @@
-"""Evaluations: many trials over populations, epsilons and numbers of people, on all cores, resumable."""
+"""Evaluations: many trials over populations, epsilons and numbers of people, on all cores."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.answers.child import limit_blas
 from ldpbeam.domains import KeyValuePairs, Pair
-from ldpbeam.errors import StudyError, UserError, meant_or_known
+from ldpbeam.errors import StudyError, meant_or_known
 from ldpbeam.estimators.solving import check
 from ldpbeam.processes import results_of
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -68,34 +66,16 @@ class Evaluation:
         """The study of a trial."""
         return self.studies[case.mechanism, case.epsilon]
 
-    def key(self, case: Case) -> str:
-        """The text under which the result of a trial is kept: equal texts have equal results."""
-        of = {"study": self.study(case).fingerprint, "attribute": self.attribute}
-        draw = self.draws[case.population]
-        people = {"sha256": draw.sha256} if isinstance(draw, Resampled) else {}
-        return json.dumps({**of, **case._asdict(), **people})
-
 
 #: The errors of one trial: by the estimate's name, then by the kind of error.
 Errors = Mapping[str, Mapping[str, float]]
 
 
-class Resampled:
-    """Draws people of a file with replacement.
-
-    Attributes:
-        values: the people's values, on the mechanisms' scale.
-        sha256: the hash of these values in hexadecimal digits.
-    """
-
-    def __init__(self, values: NDArray[Any] | KeyValuePairs) -> None:
-        self.values = values
-        arrays: Any = vars(values).values() if isinstance(values, KeyValuePairs) else (values,)
-        self.sha256 = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
-
-    def __call__(self, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
-        """The values of this many people, on the mechanisms' scale."""
-        return self.values[rng.integers(0, len(self.values), people)]
+def _resampled(
+    values: NDArray[Any] | KeyValuePairs, people: int, rng: np.random.Generator
+) -> NDArray[Any] | KeyValuePairs:
+    """So many of the people of a file, drawn with replacement."""
+    return values[rng.integers(0, len(values), people)]
 
 
 def with_epsilon(text: str, attribute: str, epsilon: float) -> str:
@@ -203,7 +183,7 @@ def evaluation(
         populations = list(can_have)
     draws: dict[str, Draw] = {each: of_population(study, name, each) for each in populations}
     if values is not None:
-        draws[DATA] = Resampled(values)
+        draws[DATA] = partial(_resampled, values)
     cases = [
         Case(population, mechanism, epsilon, count, seed)
         for population in draws
@@ -234,54 +214,22 @@ def attribute_in(study: Study, asked: str | None) -> str:
     return name
 
 
-def run(wanted: Evaluation, kept: Path, processes: int, done: Callable[[int, int], None]) -> list[Errors]:
+def run(wanted: Evaluation, processes: int, done: Callable[[int], None] = lambda _: None) -> list[Errors]:
     """The results of all trials, in the order of the cases.
-
-    Results are written to a file as they come, and those that are in the file are not computed again.
 
     Args:
         wanted: the evaluation.
-        kept: the file of results, JSON lines; it need not exist.
         processes: how many processes compute, one or more.
-        done: called after each trial with the number of trials done now and of those left.
+        done: called after each trial with the number of trials done.
 
     Raises:
         UserError: if a process was killed.
-        KeyboardInterrupt: with Ctrl-C; its text says how many results are kept.
     """
-    errors_by_key = _read(kept)
-    missing = [case for case in wanted.cases if wanted.key(case) not in errors_by_key]
-    with kept.open("a", encoding="utf-8") as stream:
-        done_now = 0
-        try:
-            for done_now, (case, errors) in enumerate(computed(wanted, missing, processes), 1):
-                key = wanted.key(case)
-                errors_by_key[key] = errors
-                stream.write(json.dumps({"key": key, "errors": errors}) + "\n")
-                stream.flush()
-                done(done_now, len(missing) - done_now)
-        except KeyboardInterrupt:
-            kept_now = len(wanted.cases) - len(missing) + done_now
-            raise KeyboardInterrupt(
-                f"{kept_now:,} of {len(wanted.cases):,} trials are kept; the same command computes the rest"
-            ) from None
-    return [errors_by_key[wanted.key(case)] for case in wanted.cases]
-
-
-def _read(kept: Path) -> dict[str, Errors]:
-    """The results in a file, by key; a last line that was not written to its end is cut off."""
-    if not kept.exists():
-        return {}
-    data = kept.read_bytes()
-    end = data.rfind(b"\n") + 1
-    if end < len(data):
-        # The lines before are not written again: a kill or a full disk would take them.
-        os.truncate(kept, end)
-    try:
-        lines = [json.loads(line) for line in data[:end].splitlines()]
-        return {line["key"]: line["errors"] for line in lines}
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{kept}: the file does not hold trials; give another --output") from None
+    found: dict[Case, Errors] = {}
+    for case, errors in _computed(wanted, processes):
+        found[case] = errors
+        done(len(found))
+    return [found[case] for case in wanted.cases]
 
 
 def _one(given: Evaluation, case: Case) -> Errors:
@@ -289,8 +237,9 @@ def _one(given: Evaluation, case: Case) -> Errors:
     return trial(given.study(case), given.attribute, given.draws[case.population], case.users, case.seed)
 
 
-def computed(wanted: Evaluation, cases: Sequence[Case], processes: int) -> Iterator[tuple[Case, Errors]]:
+def _computed(wanted: Evaluation, processes: int) -> Iterator[tuple[Case, Errors]]:
     """Each case and its errors, as they are ready."""
+    cases = wanted.cases
     if processes == 1 or len(cases) < 2:
         for case in cases:
             yield case, _one(wanted, case)

@@ -119,7 +119,7 @@ def kind_of(content_type: str) -> str:
         return LINES
     if given in AVRO:
         return AVRO[0]
-    # The report in a CloudEvent is its data.
+    # A CloudEvent has the report in its data.
     return JSON if re.fullmatch(r"application/(?!cloudevents).+\+json", given) else given
 
 

@@ -49,7 +49,7 @@ FILES = {
     "table.csv": "price,when\n" + "".join(f"{n},2026-01-01 10:00:00\n" for n in range(50)),
     "ids.csv": "id\n" + "".join(f"u{n}\n" for n in range(1001)),
     "many.csv": "word\n" + "".join(f"u{n}\n" for n in range(1001)),
-    "trials/trials.jsonl": "[1]\n",
+    "elsewhere/one.jsonl": "[1]\n",
 }
 SUBSCRIPTION = "projects/ldp-test/subscriptions/reports"
 #: What a command line has, unless a row says otherwise: of two equal options the last one counts.
@@ -220,7 +220,6 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--attribute hours", "the study has no attribute 'hours'; there are: x"),
         ("--study mixed.yaml", "the attribute is missing: the study has x, v, basket"),
         ("--output in.jsonl", "--output in.jsonl: a folder is needed"),
-        ("--output trials --trials 1 --users 9 --population even", "the file does not hold trials"),
     ],
     "plan": [
         ("--users 0", "--users 0: from 1 to"),
@@ -325,7 +324,7 @@ def test_the_program_says_one_sentence_and_ends_with_2(
     [
         ("--kafka localhost:9092", "--kafka goes with --topic T"),
         ("--again in.jsonl", "in.jsonl: it is a file, or an empty folder; name the --output of"),
-        ("--again trials", "trials: it has no run.json; name the --output of ldpbeam estimate"),
+        ("--again elsewhere", "elsewhere: it has no run.json; name the --output of ldpbeam estimate"),
         ("--kafka localhost:9092 --topic t/u", "--topic t/u: a topic of Kafka has 1 to 249 letters"),
         ("--kafka localhost:9092 --topic t --to-offset later", "--to-offset later: write a time"),
     ],

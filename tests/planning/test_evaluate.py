@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
-import json
-import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +14,6 @@ import ldpbeam as ldp
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.library.evaluate import charts_of
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.trials import evaluation
 from ldpbeam.trials.evaluation import with_epsilon, with_estimators
 from ldpbeam.trials.trial import of_population, trial
 
@@ -77,26 +73,6 @@ def test_a_table_has_a_row_for_every_case_estimate_and_error(small: Path) -> Non
     assert {row["trials"] for row in rows} == {"2"}
 
 
-def test_what_is_there_is_not_computed_again(
-    small: Path, tmp_path: Path, command: Callable[..., Any]
-) -> None:
-    folder = Path(shutil.copytree(small, tmp_path / "again"))
-    kept = folder / "out" / "trials.jsonl"
-    lines = kept.read_text().splitlines(keepends=True)
-    # A kill in the middle of a line leaves a part of it.
-    marked = json.loads(lines[0])
-    marked["errors"]["mean"]["mean"] = 77.0
-    kept.write_text(json.dumps(marked) + "\n" + "".join(lines[1:7]) + lines[7][:30])
-    printed = json.loads(evaluated(command, folder, *SMALL, "--processes", 1, "--json").out)
-    assert (printed["trials"], printed["files"]) == (8, ["trials.jsonl", "table.csv"])
-    assert {row["estimate"] for row in printed["errors"]} == {"mean", "shape"}
-    again = kept.read_text().splitlines(keepends=True)
-    assert sorted(again[1:]) == sorted(lines[1:])
-    changed = [one for one, other in zip(table(folder), table(small), strict=True) if one != other]
-    assert [row["error"] for row in changed] == ["mean"]
-    assert float(changed[0]["average"]) > 30
-
-
 def test_a_trial_computes_no_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     studies = parse_study(STUDY), parse_study(f"{STUDY}intervals: false\n")
     draw = of_population(studies[0], "minutes", "skewed")
@@ -111,10 +87,8 @@ def test_processes_change_no_number(small: Path, folder: Path, command: Callable
     assert table(folder) == table(small)
 
 
-def test_people_may_come_from_a_file_and_other_people_are_computed_again(
-    folder: Path, command: Callable[..., Any]
-) -> None:
-    for count, value in enumerate((20, 70), 1):
+def test_people_may_come_from_a_file(folder: Path, command: Callable[..., Any]) -> None:
+    for value in (20, 70):
         (folder / "people.csv").write_text("m\n" + f"{value}\n" * 50)
         ran = evaluated(
             command, folder, "--data", folder / "people.csv", "--value-column", "m", "--epsilons", "10", "10",
@@ -126,28 +100,6 @@ def test_people_may_come_from_a_file_and_other_people_are_computed_again(
         assert (row["population"], row["estimate"], row["standard_error"]) == ("data", "em", "")
         # Everybody has one value; a bucket is 3.1 wide, so its middle may be half of that off.
         assert float(row["average"]) < 3.0
-        assert len((folder / "out" / "trials.jsonl").read_text().splitlines()) == count
-
-
-def test_an_interrupted_evaluation_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = evaluation.evaluation(
-        parse_study(STUDY), "minutes", users=[30], seeds=range(4), populations=["skewed"], epsilons=[1.0, 4.0]
-    )
-    calls: list[evaluation.Case] = []
-
-    def interrupted(_: evaluation.Evaluation, case: evaluation.Case) -> dict[str, dict[str, float]]:
-        calls.append(case)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return {"mean": {"mean": 1.0}}
-
-    monkeypatch.setattr(evaluation, "_one", interrupted)
-    kept = tmp_path / "trials.jsonl"
-    with pytest.raises(KeyboardInterrupt, match="2 of 8 trials are kept; the same command computes the rest"):
-        evaluation.run(wanted, kept, 1, lambda *_: None)
-    assert len(kept.read_text().splitlines()) == 2
-    assert len(evaluation.run(wanted, kept, 1, lambda *_: None)) == 8
-    assert len(calls) == 3 + 6
 
 
 def test_figures_have_a_line_for_every_estimate(tmp_path: Path) -> None:
@@ -249,22 +201,3 @@ windows: {{size: 1h}}
         assert parse_study(changed).attribute("x").domain == domain
     assert with_epsilon(text, "x", 0.1) != with_epsilon(text, "x", 0.5)
     assert parse_study(with_epsilon(text, "x", 0.1)) == parse_study(text)
-
-
-def test_a_full_disk_takes_no_trial_that_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = evaluation.evaluation(
-        parse_study(STUDY), "minutes", users=[30], seeds=range(3), populations=["skewed"]
-    )
-    kept = tmp_path / "trials.jsonl"
-    monkeypatch.setattr(evaluation, "_one", lambda *_: {"mean": {"mean": 1.0}})
-    evaluation.run(wanted, kept, 1, lambda *_: None)
-    whole = kept.read_text()
-    kept.write_text(whole[:-10])
-
-    def full(path: Path, *_: object, **__: object) -> int:
-        path.open("w").close()
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    evaluation.run(wanted, kept, 1, lambda *_: None)
-    assert kept.read_text() == whole
