@@ -29,7 +29,6 @@ LINES = (
     "--user-id-key-file [key]",
     "rollup --study [study.yaml] --statistics [out/statistics/*] [out2/statistics/*] --output [new/out]",
     "ledger [out] [out2]",
-    "ledger --study [ledger.yaml] --input [in/a.jsonl] [in/b.jsonl]",
     "report [out] [out2] --output [new/page.html] --truth [people.csv] --value-column v --time-column t",
     "show [out]",
     "dead-letters [dead]",
