@@ -95,8 +95,8 @@ def commands(name: str, folder: Path) -> Iterator[list[str]]:
         yield estimate
         return
     means: list[str] = []
-    for service in ("first", "second", "third"):
-        yield [*perturb, "--services", service, *means]
+    for number in ("1", "2", "3"):
+        yield [*perturb, "--round", number, *means]
         yield estimate
         means = ["--means", f"{estimates}/estimates.jsonl"]
 

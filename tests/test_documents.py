@@ -23,7 +23,7 @@ from ldpbeam.mechanisms.categories.xxh32 import xxh32
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
-from ldpbeam.transforms.reports.counts import CHECKED, OCCASIONAL, OF_CELLS, REFUSED, accounting
+from ldpbeam.transforms.reports.counts import CHECKED, MEANT, OCCASIONAL, OF_CELLS, REFUSED, accounting
 from ldpbeam.transforms.reports.dead_letters import REASONS
 from ldpbeam.transforms.reports.payloads import checked_payloads
 
@@ -189,7 +189,7 @@ def test_every_field_of_an_accounting_is_documented() -> None:
     page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
     table = page.partition("## `accounting.json`\n")[2].partition("\n\n")[0]
     named = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
-    others = (f"{CHECKED}x/a", f"{REFUSED}x/a", f"{OF_CELLS}x/a")
+    others = (f"{CHECKED}x/a", f"{REFUSED}x/a", f"{MEANT}Region", f"{OF_CELLS}x/a")
     assert sorted(named) == sorted(accounting((name, 1) for name in (*OCCASIONAL, *others)))
 
 

@@ -163,6 +163,13 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
             + "; the statistics are written: add the names, and ldpbeam rollup estimates them"
             * written
         )
+    for field, reports in counts.get("groups_in_other_fields", {}).items():
+        assert study.groups is not None
+        ours = study.groups.field
+        meant = f"{field} in the path of the file, which is not read: write the field into the reports"
+        if not field.endswith("="):
+            meant = f"{field!r}: if it is meant, read it with --column {ours}={field}"
+        yield f"{counted(reports, 'report')} without a group have no field {ours!r} and {meant}"
     if together := counts.get(GROUPS_TOGETHER):
         yield (
             f"the groups of {counted(together, 'window')} are estimated together: an attribute has up to "

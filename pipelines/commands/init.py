@@ -21,6 +21,7 @@ from ldpbeam.pipelines.commands.init_data import (
     columns_of,
     names_users,
     proposal,
+    times_in,
 )
 from ldpbeam.pipelines.commands.init_text import Draft
 from ldpbeam.printing import document, note, warn
@@ -164,13 +165,24 @@ def _following(path: Path, draft: Draft, data: str | None, column: str) -> list[
     study = ["--study", str(path)]
     commands = [["explain", *study], ["plan", *study, "--users", "10000"]]
     if data and not data.endswith(".parquet"):
+        perturb = [
+            "perturb",
+            *study,
+            "--attribute",
+            draft.attribute,
+            "--input",
+            data,
+            "--value-column",
+            column,
+        ]
         users = next(filter(names_users, columns_of(data) if draft.users else ()), None)
-        given = {
-            "--attribute": draft.attribute, "--input": data, "--value-column": column, "--user-column": users,
-            "--start": "2026-01-01T00:00:00Z" if draft.windows else None, "--group-column": draft.groups,
-            "--output": "reports",
-        }  # fmt: skip
-        options = (part for option, value in given.items() if value is not None for part in (option, value))
-        commands.append(["perturb", *study, *options])
+        times = times_in(data)
+        perturb += ["--user-column", users] if users else []
+        perturb += ["--time-column", times] if times else []
+        if draft.windows and not times:
+            perturb += ["--start", "2026-01-01T00:00:00Z"]
+        if draft.groups:
+            perturb += ["--group-column", draft.groups]
+        commands.append([*perturb, "--output", "reports"])
     commands.append(["estimate", *study, "--input", "reports/*", "--output", "out"])
     return [f"ldpbeam {shlex.join(command)}" for command in commands]

@@ -67,19 +67,43 @@ def names_users(column: str) -> bool:
     return bool(_USERS.fullmatch(re.sub("[^a-z]", "", column.lower())))
 
 
+#: Those of columns of event times.
+_TIMES = re.compile(
+    "(event|report|created|recorded)?(time|times|timestamp|date|datetime|when)|ts|(created|recorded)at"
+)
+
+
 def columns_of(path: str) -> list[str]:
-    """The names of a file's columns; several may have one.
+    """The names of a file's columns.
 
     Raises:
         UserError: if it cannot be read as CSV or Parquet.
     """
+    return [column for column, _ in _types_of(path)]
+
+
+def times_in(path: str) -> str | None:
+    """The first column with event times by its name, and by its first values; None without one.
+
+    Times without a zone may be hours away from what is meant, and are refused later.
+    """
+    for column, kind in _types_of(path):
+        named = _TIMES.fullmatch(re.sub("[^a-z]", "", column.lower()))
+        if named and pa.types.is_timestamp(kind) and kind.tz is not None:
+            return column
+    return None
+
+
+def _types_of(path: str) -> list[tuple[str, pa.DataType]]:
+    """(name, type) of each column; several may have one name."""
     with _as_mistakes(path):
         if _is_parquet(path):
-            return list(pq.read_schema(path).names)
+            schema = pq.read_schema(path)
+            return list(zip(schema.names, schema.types, strict=True))
         if (other := other_table(start_of(path))) is not None:
             raise UserError(f"{path}: it is {other}")
         with pyarrow.csv.open_csv(path, parse_options=CSV) as reader:
-            return list(reader.schema.names)
+            return list(zip(reader.schema.names, reader.schema.types, strict=True))
 
 
 def proposal(path: str, column: str) -> Proposal:

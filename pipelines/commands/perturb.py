@@ -40,7 +40,7 @@ def perturb_command(options: argparse.Namespace) -> int:
     study = study_of(options.study, options.attribute)
     attribute = study.attribute(options.attribute)
     columns = people_columns(options, attribute.domain)
-    services = list(dict.fromkeys(options.services or attribute.services))
+    services = list(dict.fromkeys(options.services or services_of_round(attribute, options.round)))
     versions = versions_named(options, study, services)
     check_what_clients_need(options, study, attribute, services, versions)
     start, spread = event_times_of(options, study)
@@ -141,7 +141,7 @@ def check_what_clients_need(
     if later and options.means is None:
         raise UserError(
             f"round {later[0].round} of {later[0].name} needs the means of the round before: estimate "
-            "it, and give its estimates.jsonl with --means; --services names the round"
+            "it, and give its estimates.jsonl with --means"
         )
     remembering = [version.service for version in clients if version.lifetime is not None]
     if remembering and options.device_key_file is None:
@@ -188,6 +188,22 @@ def _emptied_if_stopped(folder: Path, attribute: str, services: Sequence[str]) -
         for service in services:
             make_room(folder, attribute, service, overwrite=True)
         raise
+
+
+def services_of_round(attribute: Attribute, number: int | None) -> tuple[str, ...]:
+    """The services whose mechanism belongs to a round of PrivKVM; all services if the round is None.
+
+    Raises:
+        UserError: if no service belongs to the round.
+    """
+    if number is None:
+        return attribute.services
+    services = [v.service for v in attribute.versions if 0 < v.mechanism.round == number]
+    if not services:
+        rounds = sorted({v.mechanism.round for v in attribute.versions} - {0})
+        there = f"there are rounds {', '.join(map(str, rounds))}" if rounds else "no service runs privkvm"
+        raise UserError(f"--round {number}: {there}")
+    return tuple(dict.fromkeys(services))
 
 
 def read_means(path: str, study: Study, attribute: Attribute) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
+
 from ldpbeam.command_line.arguments import Parser, within
 from ldpbeam.command_line.shared_options import add_people_options, add_study_option
 
@@ -55,6 +57,8 @@ def init(parser: Parser) -> None:
         "-o", "--output", default="study.yaml", metavar="FILE",
         help="the study (default: study.yaml); its JSON Schema is written beside it",
     )  # fmt: skip
+    # Once it answered questions, which are no longer asked.
+    written.add_argument("--yes", action="store_true", help=SUPPRESS)
 
 
 def explain(parser: Parser) -> None:
@@ -90,6 +94,7 @@ def perturb(parser: Parser) -> None:
         "--versions", nargs="+", default=[], metavar="SERVICE=VERSION",
         help="the clients' version of a service whose versions are told apart by a field",
     )  # fmt: skip
+    clients.add_argument("--round", type=int, metavar="N", help="PrivKVM: only the services of this round")
     clients.add_argument("--means", metavar="FILE", help="PrivKVM: estimates.jsonl of the round before")
     clients.add_argument("--start", metavar="TIME", help="the first event time, without --time-column")
     clients.add_argument(

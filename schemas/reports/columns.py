@@ -18,6 +18,7 @@ others         string                                      the study's group and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ import pyarrow.compute as pc
 
 from ldpbeam.cells import Clock
 from ldpbeam.schemas.reports.casts import cast_column, is_null
-from ldpbeam.schemas.reports.near import meant
+from ldpbeam.schemas.reports.near import meant, meant_fields
 from ldpbeam.schemas.writer_schemas import NO_SCHEMAS, WriterSchemas
 
 #: Metadata keys of a report file that give the attribute and the service for records without them.
@@ -51,6 +52,9 @@ NEAR = "ldpbeam.near"
 #: The column with whole records, where :class:`Columns` asks for them: their bytes as they came or, of files
 #: and messages that hold columns, a struct of all fields that are not nested.
 RECORD = "ldpbeam.record"
+#: In the metadata of a decoded batch, as JSON: the field that its records have, by each of the study's fields
+#: (groups and versions) that none of them has and that is probably meant.
+MEANT_KEY = "ldpbeam.meant"
 #: In the metadata of a decoded batch: the most dead letters that it has, if not one for each report.
 LETTERS_KEY = "ldpbeam.letters"
 #: A report in fewer bytes of its input than these has no dead letter by itself: a hash takes more of a disk.
@@ -180,6 +184,9 @@ def decoded(
     constants = {name: value for name, value in given.items() if value and name not in result}
     constants |= {key: text for key, text in metadata.items() if key in STAMP_KEYS}
     result = without_users(result, wanted, constants.get("attribute"))
+    lacking = [wanted.fields[name] for name in wanted.extras if name not in result]
+    if lacking and length and fields is not None and (found := meant_fields(lacking, fields(0))):
+        constants[MEANT_KEY] = json.dumps(found)
     near = None if fields is None else _near(result, constants, wanted, fields)
     if near is not None:
         result[NEAR] = near

@@ -50,7 +50,7 @@ def meant(
     return pa.array(near, pa.string()) if any(near) else None
 
 
-def _meant_fields(missing: Iterable[str], fields: Iterable[str]) -> dict[str, str]:
+def meant_fields(missing: Iterable[str], fields: Iterable[str]) -> dict[str, str]:
     """The field that a record has and that is probably meant by each missing one, where there is one."""
     names = _compared(fields)
     near = {name: nearest(name, [other for other in names if other != name], 0.8) for name in missing}
@@ -64,6 +64,6 @@ def _compared(fields: Iterable[str]) -> tuple[str, ...]:
 
 
 def _meant(fields: tuple[str, ...], missing: tuple[str, ...], sought: Mapping[str, str]) -> str | None:
-    near = _meant_fields((sought[name] for name in missing), fields)
+    near = meant_fields((sought[name] for name in missing), fields)
     meant = {name: [near[sought[name]], sought[name]] for name in missing if sought[name] in near}
     return json.dumps(meant) if meant else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,29 @@ def test_a_study_whose_group_field_no_report_has_says_so() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ldp.estimate(parse_study(GROUPED), by_group({"north": 2, None: 2}))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("Region", "'Region': if it is meant"), ("path", "region= in the path")]
+)
+def test_a_field_of_groups_that_is_spelt_otherwise_or_only_in_a_path_is_named(
+    name: str, said: str, tmp_path: Path, command: Any
+) -> None:
+    (tmp_path / "study.yaml").write_text(GROUPED)
+    for place, field in (("region=north", name), ("plain", "region")):
+        (tmp_path / place).mkdir()
+        lines = [json.dumps({**report(f"{place}{i}"), field: "north"}) for i in range(9)]
+        (tmp_path / place / "a.jsonl").write_text("\n".join(lines) + "\n")
+    given = (
+        "--study",
+        tmp_path / "study.yaml",
+        "--input",
+        f"{tmp_path}/*/*.jsonl",
+        "--output",
+        tmp_path / "out",
+    )
+    ran = command("estimate", *map(str, given))
+    assert f"9 reports without a group have no field 'region' and {said}" in ran.err
 
 
 def test_uuids_are_groups_in_text_and_in_16_bytes() -> None:

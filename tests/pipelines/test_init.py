@@ -50,6 +50,15 @@ def test_a_file_and_a_column_make_a_study(init: Callable[..., Any], command: Any
     assert command("explain", "--study", "study.yaml").code == 0
 
 
+def test_yes_of_older_scripts_is_taken_and_changes_nothing(init: Callable[..., Any], tmp_path: Path) -> None:
+    written = []
+    for more in ((), ("--yes",)):
+        assert init("--attribute", "x", "--range", "0", "1", *more).code == 0
+        written.append((tmp_path / "study.yaml").read_text())
+        (tmp_path / "study.yaml").unlink()
+    assert written[0] == written[1]
+
+
 def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) -> None:
     asked = ("--attribute", "Total cost", "--windows", "1h", "--groups", "cut")
     ran = init("stones.csv", *asked, "--json")
@@ -65,7 +74,7 @@ def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) 
 
 
 @pytest.mark.parametrize("more", [(), ("--windows", "1h"), ("--users", "none")])
-def test_a_column_of_persons_is_named_in_what_comes_next(
+def test_columns_of_persons_and_times_are_named_in_what_comes_next(
     init: Callable[..., Any], command: Any, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     rows = (f"u{place % 9},2026-11-20T10:{place:02}:00+01:00,{place / 7}" for place in range(60))
@@ -73,7 +82,7 @@ def test_a_column_of_persons_is_named_in_what_comes_next(
     found = json.loads(init("trips.csv", "--attribute", "price", *more, "--json").out)
     words = shlex.split(found["next"][2])
     named = dict(itertools.pairwise(words))
-    assert ("--start" in words) == ("--windows" in more)
+    assert named["--time-column"] == "created_at" and "--start" not in words
     assert named.get("--user-column") == (None if "none" in more else "User ID")
     done = command(*words[1:])
     assert done.code == 0, done.err
@@ -228,7 +237,7 @@ def test_categories_like_numbers_are_those_of_the_file(
     init: Callable[..., Any], tmp_path: Path, code: str
 ) -> None:
     (tmp_path / "codes.csv").write_text(f"v\n{code}\nother\n")
-    ran = init("codes.csv", "--attribute", "v", "--epsilon", "1")
+    ran = init("codes.csv", "--attribute", "v", "--epsilon", "1", "--yes")
     assert ran.code == 0, ran.err
     domain = read_study(tmp_path / "study.yaml").attribute("v").domain
     assert isinstance(domain, Categories) and set(domain.names) == {code, "other"}
@@ -247,7 +256,7 @@ def test_whole_numbers_of_more_digits_than_a_float_has_are_a_range_or_refused(
 ) -> None:
     numbers = [2**53 + 1 + index * step for index in range(100)]
     (tmp_path / "large.csv").write_text("v\n" + "".join(f"{number}\n" for number in numbers))
-    ran = init("large.csv", "--attribute", "v", "--epsilon", "1")
+    ran = init("large.csv", "--attribute", "v", "--epsilon", "1", "--yes")
     if step == 1:
         assert ran.code == 2 and "have too many digits: give --range" in ran.err
         return

@@ -14,7 +14,7 @@ from ldpbeam.schemas.messages.binary import BadMessage, Message, Poll
 from ldpbeam.schemas.messages.decode import decode_messages, together
 from ldpbeam.schemas.messages.placed import Ids
 from ldpbeam.schemas.messages.polls import decode_poll
-from ldpbeam.schemas.reports.columns import RECORD, Columns
+from ldpbeam.schemas.reports.columns import MEANT_KEY, RECORD, Columns
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.poll_batches import batches_of
 
@@ -64,6 +64,8 @@ def reports_in(items: Iterable[Any]) -> Counter[str]:
 
 def _rows(batch: pa.RecordBatch) -> Iterable[str]:
     said = {key.decode(): value.decode() for key, value in (batch.schema.metadata or {}).items()}
+    # Which field is probably meant is said of the first record of a batch.
+    said.pop(MEANT_KEY, None)
     kind = batch.schema.field("payload").type
     is_bool = pa.types.is_boolean(kind)
     is_number = is_bool or pa.types.is_integer(kind) or pa.types.is_floating(kind)

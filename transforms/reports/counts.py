@@ -46,10 +46,12 @@ REASON = "dead_letters_by_reason/"
 CHECKED, REFUSED = "payloads_checked/", "payloads_refused/"
 #: Where more than this share of a service's payloads is refused, its estimates are flagged.
 MOST_REFUSED = 0.01
+#: Reports without the study's field of groups, by the field that is probably meant.
+MEANT = "groups_in_other_fields/"
 #: Reports of which counts say the cell and no sum, by ATTRIBUTE/SERVICE.
 OF_CELLS = "reports_of_cells/"
 #: The starts of the names of counts from which an accounting is computed, and which nobody else is shown.
-COMPUTED_FROM = (CHECKED, REFUSED, OF_CELLS)
+COMPUTED_FROM = (CHECKED, REFUSED, MEANT, OF_CELLS)
 #: Counts that stand in an accounting only if they are above zero.
 OCCASIONAL = (
     IN_OPEN_WINDOWS,
@@ -90,6 +92,7 @@ def accounting(counts: Iterable[tuple[str, int]]) -> dict[str, object]:
             sums[name] = total[name]
     others = {
         "payloads_refused": refused_payloads(total),
+        "groups_in_other_fields": {k.removeprefix(MEANT): n for k, n in total.items() if k.startswith(MEANT)},
         "reports_of_cells": {k.removeprefix(OF_CELLS): n for k, n in total.items() if k.startswith(OF_CELLS)},
     }
     sums |= {name: found for name, found in others.items() if found}

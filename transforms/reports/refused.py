@@ -17,6 +17,7 @@ from ldpbeam.schemas.reports.columns import (
     DELIVERY,
     LETTER_BYTES,
     LETTERS_KEY,
+    MEANT_KEY,
     NEAR,
     NEEDED,
     ORIGIN_KEYS,
@@ -56,6 +57,7 @@ def refused(study: Study, batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> I
     metadata = batch.schema.metadata or {}
     constants = {key.decode(): text.decode() for key, text in metadata.items() if key != WATERMARK}
     file = constants.pop("file", "")
+    constants.pop(MEANT_KEY, None)
     origin = {key: constants.pop(key) for key in (*ORIGIN_KEYS, WRITER_KEY) if key in constants}
     read = [name for name in batch.schema.names if name not in _NOT_READ]
     size = int(constants.pop(LETTERS_KEY, LETTER_BYTES * batch.num_rows))

@@ -6,6 +6,7 @@ Pure functions over batches; :mod:`ldpbeam.transforms.reports.validate` is the B
 from __future__ import annotations
 
 import hmac
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,18 +20,18 @@ from numpy.typing import NDArray
 from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.reports import event_times, fields, stamps
 from ldpbeam.schemas.reports.casts import UNREADABLE, as_numbers, binary_of_width, is_null, without_offsets
-from ldpbeam.schemas.reports.columns import DELIVERY, STAMP_KEYS, Columns
+from ldpbeam.schemas.reports.columns import DELIVERY, MEANT_KEY, STAMP_KEYS, Columns, text_of
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.spent import services_of
 from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.reports.counts import CHECKED, IN, OUT_OF_RANGE, REFUSED
+from ldpbeam.transforms.reports.counts import CHECKED, IN, MEANT, OUT_OF_RANGE, REFUSED
 from ldpbeam.transforms.reports.dead_letters import CODE, OF_PAYLOADS, PLAIN, Disclosure
 from ldpbeam.transforms.reports.each_attribute import each_attribute
 from ldpbeam.transforms.reports.ledger_rows import payload_key, received_rows, report_marks, window_starts
 from ldpbeam.transforms.reports.payloads import checked_payloads
-from ldpbeam.transforms.reports.refused import refused
+from ldpbeam.transforms.reports.refused import MOST_LISTED, refused
 from ldpbeam.windows import EVERYTHING, FAR, Span
 
 #: The most bytes of the texts of a report that are keys or reach an output: its user id, its report id, and
@@ -158,6 +159,7 @@ class Validation:
         self.ledger_key = ledger_key
         self.ledger_places = {pair: index for index, pair in enumerate(services_of(study))}
         self.services = sorted({s for model in study.attributes.values() for s in model.services})
+        self.misnamed: set[str] = set()
         self.needs_time = study.needs_time or span.bounded
         self.old_times = -FAR < span.start < event_times.YEAR_1990
 
@@ -172,7 +174,8 @@ class Validation:
         reasons = self._common_reasons(batch, by_attribute, by_service)
         metadata = batch.schema.metadata or {}
         stamp = {key: metadata[key.encode()].decode() for key in STAMP_KEYS if key.encode() in metadata}
-        counts = Counter({IN: batch.num_rows - records})
+        counts = self._misnamed(batch)
+        counts[IN] += batch.num_rows - records
         for name, in_attribute in by_attribute.items():
             if name is None or name not in self.study.attributes:
                 continue
@@ -218,6 +221,21 @@ class Validation:
                         batches.append(tagged(reports, name, index, batch.schema.metadata))
                 reasons[unclaimed] = CODE["unknown_channel" if model.of_records else "unknown_version"]
         return Validated(batches, refused(self.study, batch, reasons), +counts, received)
+
+    def _misnamed(self, batch: pa.RecordBatch) -> Counter[str]:
+        """The reports of a batch without the field of groups, if another name probably means it."""
+        metadata = text_of(batch.schema.metadata)
+        field = self.study.groups.field if self.study.groups else ""
+        if not field or field in batch.schema.names:
+            return Counter()
+        meant = json.loads(metadata.get(MEANT_KEY, "{}")).get(field)
+        in_path = f"/{field}=" in "/" + metadata.get("file", "")
+        name = f"{field}=" if in_path and meant is None else meant
+        # Other names than the first are one: a client can send any number.
+        if name is None or len(self.misnamed | {name}) > MOST_LISTED:
+            return Counter()
+        self.misnamed.add(name)
+        return Counter({MEANT + name: batch.num_rows})
 
     def _common_reasons(
         self, batch: pa.RecordBatch, by_attribute: _RowsBy, by_service: _RowsBy
