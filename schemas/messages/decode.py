@@ -8,11 +8,14 @@ message's only report, ``id/r`` for row r of a message with many reports.
 
 from __future__ import annotations
 
+import base64
 import functools
+import json
 import re
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +25,7 @@ from numpy.typing import NDArray
 from ldpbeam.schemas.files.json_lines import (
     BYTE_ORDER_MARK,
     CHUNK_BYTES,
+    MOST_SINGLE_LINES,
     BadLine,
     decode_lines,
     other_text,
@@ -51,7 +55,11 @@ NOT_JSON = "not_json"
 
 JSON, LINES = "application/json", "application/x-ndjson"
 AVRO = ("application/avro", "avro/binary")
-KNOWN = (JSON, LINES, *AVRO, ARROW)
+#: A CloudEvent in JSON, whose ``data`` is the report. Its other attributes are fields, ``ce_`` before their
+#: names, as CloudEvents calls them in headers.
+EVENT, EVENTS = "application/cloudevents+json", "application/cloudevents-batch+json"
+EVENT_PREFIX = "ce_"
+KNOWN = (JSON, EVENT, EVENTS, LINES, *AVRO, ARROW)
 _SPACE, _GZIP = b" \t\r\n", b"\x1f\x8b"
 
 
@@ -83,7 +91,22 @@ def decode(poll: Poll, wanted: Columns) -> Decoded:
     Raises:
         OSError: if a registry of schemas does not answer.
     """
-    for kind, indices in _indices_by_kind(poll).items():
+    of_kind = _indices_by_kind(poll)
+    given, values = poll, list(poll.values) if {EVENT, EVENTS} & of_kind.keys() else []
+    poll = replace(poll, values=values) if values else poll
+    for kind, like in ((EVENT, JSON), (EVENTS, LINES)):
+        reports = list[int]()
+        for index in of_kind.pop(kind, np.zeros(0, np.int64)).tolist():
+            lines, bad = _reports_of_events(values[index], several=kind == EVENTS)
+            for row, (problem, data, many) in bad.items():
+                said = f"no CloudEvent with a report: {problem}"
+                yield BadMessage(given.message(index), many, BAD_MESSAGE, said, data, row)
+            if any(lines):
+                values[index] = b"\n".join(lines)
+                reports.append(index)
+        if reports:
+            of_kind[like] = np.union1d(of_kind.get(like, []), reports).astype(np.int64)
+    for kind, indices in of_kind.items():
         if kind == JSON:
             yield from _decode_alike(_decode_reports, poll, indices, poll.at(indices), wanted)
         elif kind == LINES:
@@ -119,14 +142,56 @@ def kind_of(content_type: str) -> str:
         return LINES
     if given in AVRO:
         return AVRO[0]
-    # A CloudEvent has the report in its data.
-    return JSON if re.fullmatch(r"application/(?!cloudevents).+\+json", given) else given
+    return JSON if re.fullmatch(r"application/.+\+json", given) and given not in (EVENT, EVENTS) else given
 
 
 def _kind_of_data(data: bytes) -> str:
     if data.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACE).startswith(b"{"):
         return JSON
     return AVRO[0] if framed_id(data) is not None and _other_text(data) is None else ""
+
+
+def _reports_of_events(
+    data: bytes, *, several: bool
+) -> tuple[list[bytes], dict[int, tuple[str, bytes, int]]]:
+    """A line for each event of a CloudEvent or of a batch, empty if it has no report.
+
+    The bad ones are there by their rows: why, the bytes, and how many they are. The last one may be of many.
+    """
+    try:
+        events = parsed(data.removeprefix(BYTE_ORDER_MARK))
+        if several and not (isinstance(events, list) and events):
+            raise ValueError("a batch is an array of events")
+    except (ValueError, RecursionError) as error:
+        return [], {0: (str(error), data, 1)}
+    lines, bad = list[bytes](), dict[int, tuple[str, bytes, int]]()
+    for row, event in enumerate(events if several else [events]):
+        try:
+            lines.append(_report_of_event(event))
+        except (ValueError, RecursionError) as error:
+            lines.append(b"")
+            if len(bad) <= MOST_SINGLE_LINES:
+                bad[row] = (str(error), json.dumps(event).encode() if several else data, 1)
+                last = row
+            else:
+                bad[last] = (*bad[last][:2], bad[last][2] + 1)
+    return lines, bad
+
+
+def _report_of_event(event: object) -> bytes:
+    """The report in a CloudEvent, with the event's attributes beside its fields.
+
+    Raises:
+        ValueError: if it is no event with an object as its data.
+        RecursionError: if it is nested too deeply.
+    """
+    fields = dict(event) if isinstance(event, dict) else {}
+    report, packed = fields.pop("data", None), fields.pop("data_base64", None)
+    if isinstance(packed, str):
+        report = parsed(base64.b64decode(packed, validate=True))
+    if not isinstance(report, dict):
+        raise ValueError("an object with an object as its data is needed")
+    return json.dumps(report | {f"{EVENT_PREFIX}{name}": value for name, value in fields.items()}).encode()
 
 
 def _unknown(message: Message, kind: str) -> BadMessage:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.messages.binary import ARROW, BadMessage, Poll
-from ldpbeam.schemas.messages.decode import LINES, decode, kind_of
+from ldpbeam.schemas.messages.decode import EVENTS, LINES, decode, kind_of
 from ldpbeam.schemas.reports.columns import Columns
 
 #: A part of a poll ends before the next message of many reports once those have so many bytes decoded.
@@ -49,7 +49,7 @@ def decode_poll(poll: Poll, wanted: Columns) -> Iterator[PollPart]:
     """
     kinds = {given: kind_of(given) for given in set(poll.content_types)}
     are_many = np.zeros(len(poll.values), dtype=np.bool_)
-    many = (ARROW, LINES)
+    many = (ARROW, LINES, EVENTS)
     if not set(many).isdisjoint(kinds.values()):
         are_many[:] = [kinds[given] in many for given in poll.content_types]
     start = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from fuzz.avro_inputs import FIELDS
 from fuzz.json_inputs import GOOD, ODD
-from ldpbeam.schemas.messages.decode import JSON, LINES, BadMessage, Message, decode_messages
+from ldpbeam.schemas.messages.decode import EVENT, JSON, LINES, BadMessage, Message, decode_messages
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.reports.validation import Validation
@@ -64,11 +65,26 @@ def differing(data: bytes, wanted: Columns, validation: Validation) -> int:
     }
     singles = [Message(str(number), line, JSON) for number, line in enumerate(given)]
     ways["messages"] = decode_messages(singles, wanted), lambda position, row: position
+    events = [
+        Message(each.id, b'{"data": %s}' % each.data, EVENT) for each in singles if _is_python(each.data)
+    ]
+    ways["events"] = decode_messages(events, wanted), lambda position, row: position
     fates = {way: _fates(items, number, validation) for way, (items, number) in ways.items()}
     first = fates["file"]
     for way in ("lines", "messages"):
         assert fates[way] == first, (way, fates[way], first)
+    for number, fate in fates["events"].items():
+        assert fate == first[number], (number, fate, first[number])
     return sum(fate == "used" for fate in first.values())
+
+
+def _is_python(line: bytes) -> bool:
+    """Whether an event may have it as its data: text that Python reads, and writes as it reads it."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return not any(token in line for token in (b"NaN", b"Infinity", b"\\ud8", b"e400", b"E+400"))
 
 
 def _file(text: bytes, wanted: Columns) -> Items:

@@ -14,10 +14,10 @@ from fuzz import avro_inputs, columnar_inputs, json_inputs
 from fuzz.mutations import mutated
 
 JSON, LINES, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
-AVRO = "application/avro"
+AVRO, EVENT = "application/avro", "application/cloudevents+json"
 #: The content types of messages; a byte of a poll is an index here.
 TYPES = (
-    *(JSON, LINES, ARROW, AVRO, "", "text/plain", "application/x+json", ";", " "),
+    *(JSON, LINES, ARROW, AVRO, EVENT, "", "text/plain", "application/x+json", ";", " "),
     *("Application/JSON; charset=utf-8", "application/ndjson", "avro/binary", "\xe9"),
 )
 _FIELDS = {
@@ -97,6 +97,10 @@ def _report(rng: Random) -> bytes:
     return rng.choice((data, data, data, data.replace("NaN", rng.choice(("Inf", "-NaN", "-Inf"))))).encode()
 
 
+def _event(rng: Random) -> bytes:
+    return json.dumps({"id": "e", "data": _record(rng), "time": "2026-01-01T00:00:00Z"}).encode()
+
+
 def _object(rng: Random) -> bytes:
     record = {
         "user_id": rng.choice(("u1", "u2", "u22", "\xe9", rng.randbytes(16))),
@@ -138,6 +142,7 @@ _KINDS: tuple[tuple[_Generate, str], ...] = (
     (_framed, AVRO),
     (_framed, ""),
     (columnar_inputs.stream, ARROW),
+    (_event, EVENT),
 )
 #: What some clients do to a message.
 _ODD: tuple[Callable[[bytes], bytes], ...] = (

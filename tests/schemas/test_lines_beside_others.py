@@ -8,7 +8,7 @@ import pytest
 
 from ldpbeam.schemas.files.json_lines import BadLine, decode_lines
 from ldpbeam.schemas.messages.binary import BadMessage, Message
-from ldpbeam.schemas.messages.decode import JSON, decode_messages
+from ldpbeam.schemas.messages.decode import EVENT, JSON, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 
@@ -119,8 +119,8 @@ def test_what_is_in_a_field_that_is_not_read_matters_only_if_the_line_is_no_json
 
 def test_a_number_of_many_digits_that_is_not_read_costs_no_message_however_it_is_written() -> None:
     report = line(z=DIGITS)
-    forms = {report: JSON, report.replace(b",", b",\n"): JSON}
+    forms = {report: JSON, report.replace(b",", b",\n"): JSON, b'{"data":%s}' % report: EVENT}
     messages = [Message(str(number), data, kind) for number, (data, kind) in enumerate(forms.items())]
     decoded = list(decode_messages(messages, WANTED))
     assert not [item for item in decoded if isinstance(item, BadMessage)]
-    assert sum(item.num_rows for item in decoded) == 2
+    assert sum(item.num_rows for item in decoded) == 3

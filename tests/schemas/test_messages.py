@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import json
 import re
 import uuid
 from pathlib import Path
@@ -16,6 +18,7 @@ from support.sent_messages import (
     BATCHES,
     EVERY_KIND,
     MAPS,
+    NEW_YEAR,
     OBJECT,
     OWN,
     PRETTY,
@@ -33,10 +36,10 @@ from support.sent_messages import (
     table,
 )
 
-from ldpbeam.schemas.files.json_lines import decode_lines
+from ldpbeam.schemas.files.json_lines import MOST_SINGLE_LINES, decode_lines
 from ldpbeam.schemas.messages import decode as messages
-from ldpbeam.schemas.messages.decode import ARROW, JSON, KNOWN, LINES, Message
-from ldpbeam.schemas.reports.columns import DELIVERY, Columns
+from ldpbeam.schemas.messages.decode import ARROW, EVENT, EVENTS, JSON, KNOWN, LINES, Message
+from ldpbeam.schemas.reports.columns import DELIVERY, RECORD, Columns
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
@@ -293,6 +296,26 @@ def test_a_byte_order_mark_is_no_part_of_a_messages_first_line() -> None:
     assert found.column(DELIVERY) == [b"1/0", b"1/1", b"2/0", b"2/1"]
 
 
+def test_events_of_a_batch_are_reports_by_their_rows_whether_their_data_are_packed_or_not() -> None:
+    report = json.loads(ANN)
+    packed = {"id": "b", "data_base64": base64.b64encode(ANN).decode()}
+    events = [{"id": "a", "data": report}, {"id": "x"}, packed, 7]
+    found = read(
+        Message("5", json.dumps(events).encode(), EVENTS), Message("6", json.dumps(packed).encode(), EVENT)
+    )
+    assert [(row["user_id"], row["row"], row[DELIVERY]) for row in found.rows] == [
+        (b"ann", 0, b"5/0"), (b"ann", 2, b"5/2"), (b"ann", 0, b"6")
+    ]  # fmt: skip
+    assert [(bad.row, bad.data, bad.reports) for bad in found.bad] == [(1, b'{"id": "x"}', 1), (3, b"7", 1)]
+
+
+def test_bad_events_of_a_batch_beyond_a_hundred_are_one_dead_letter() -> None:
+    found = read(Message("5", b"[" + b",".join([b"1"] * 100_000) + b"]", EVENTS))
+    assert len(found.bad) <= MOST_SINGLE_LINES + 1
+    assert sum(bad.reports for bad in found.bad) == 100_000
+    assert sum(len(bad.data) for bad in found.bad) < 1_000
+
+
 #: Why a message is refused that has no report or is not what it says, by its content type and bytes. A
 #: tombstone of Kafka has no bytes.
 REFUSED = {
@@ -306,6 +329,18 @@ REFUSED = {
     **{(kind, b""): ("bad_message", "it is no Avro single object") for kind in (AVRO, "avro/binary")},
     (AVRO, b"\0"): ("bad_message", "it is no Avro single object"),
     (AVRO, b"\0\0\0\0\7"): ("unknown_schema", "nothing says which schema has the id 7; --schemas names it"),
+    (EVENT, b""): ("bad_message", "no CloudEvent with a report: "),
+    (EVENT, b"[]"): ("bad_message", "an object with an object as its data is needed"),
+    (EVENT, b'{"data": "ann"}'): ("bad_message", "an object with an object as its data is needed"),
+    (EVENT, b'{"data": ' * 5000): ("bad_message", "no CloudEvent with a report: "),
+    (EVENT, b'{"data": {"a": ' + b"[" * 5000 + b"]" * 5000 + b"}}"): (
+        "bad_message",
+        "no CloudEvent with a report",
+    ),
+    (EVENTS, b""): ("bad_message", "no CloudEvent with a report: "),
+    (EVENTS, b"{}"): ("bad_message", "a batch is an array of events"),
+    (EVENTS, b"[[]]"): ("bad_message", "an object with an object as its data is needed"),
+    (EVENT, b'{"data_base64": "!"}'): ("bad_message", "no CloudEvent with a report: "),
     (AVRO, OBJECT[:10]): ("bad_message", "EOFError"),
     (ARROW, b""): ("bad_message", "no Arrow stream: "),
     (ARROW, arrow(table(TEN).slice(0, 0))): ("bad_message", "it has no reports"),
@@ -354,7 +389,7 @@ def test_a_message_that_is_refused_is_counted_alone_and_among_others(content_typ
         assert [(bad.message, bad.reports, bad.reason) for bad in found.bad] == [
             (refused, 1, reason)
         ] * given.count(refused)
-        assert content_type == LINES or all(bad.data == data for bad in found.bad)
+        assert content_type in (LINES, EVENTS) or all(bad.data == data for bad in found.bad)
         assert all(says in bad.problem for bad in found.bad)
         assert sorted(found.column("position")) == [2, 3, 4, 5] * (len(given) > 2)
 
@@ -412,3 +447,36 @@ def test_other_names_of_json_are_read_as_json(content_type: str, like: str | Non
     else:
         assert found.rows == read(Message("1", data, like)).rows
         assert found.rows
+
+
+def event(data: Any, **attributes: Any) -> bytes:
+    given = {"specversion": "1.0", "id": "e-1", "source": "/fleet", "type": "ride", **attributes}
+    return line({**given, "datacontenttype": "application/json", "data": data})
+
+
+def test_a_cloud_event_has_its_report_in_its_data_and_its_attributes_beside_it() -> None:
+    record = {name: value for name, value in WITHOUT_ID[0].items() if name != "event_time"}
+    given = Message("1", event({**record, "ce_id": "from within"}, time="2026-01-01T00:00:00Z"), EVENT)
+    renamed = (("event_time", "ce_time"), ("report_id", "ce_id"), ("app", "ce_source"))
+    (row,) = read(given, wanted=Columns(extras=("app",), renamed=renamed)).rows
+    assert (row["event_time"], row["report_id"], row["app"]) == (NEW_YEAR, b"e-1", "/fleet")
+    plain = read(Message("1", event(WITHOUT_ID[0]), EVENT))
+    assert plain.rows == read(Message("1", line(WITHOUT_ID[0]), JSON)).rows
+    beside = read(given, wanted=Columns(extras=("app",)))
+    assert beside.column("event_time") == [None]
+
+
+def test_a_kept_cloud_event_is_the_report_that_it_has() -> None:
+    kept = Columns(whole=True)
+    batches = read_whole(Message("1", event({"user_id": "ann"}), EVENT), kept)
+    (record,) = batches[0].column(RECORD).to_pylist()
+    assert json.loads(record) == {
+        "user_id": "ann", "ce_specversion": "1.0", "ce_id": "e-1", "ce_source": "/fleet", "ce_type": "ride",
+        "ce_datacontenttype": "application/json",
+    }  # fmt: skip
+
+
+def read_whole(message: Message, wanted: Columns) -> list[pa.RecordBatch]:
+    return [
+        batch for batch in messages.decode_messages([message], wanted) if isinstance(batch, pa.RecordBatch)
+    ]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fuzz import avro_inputs, poll_inputs
-from fuzz.poll_inputs import ARROW, AVRO, JSON, LINES, NEW_YEAR, SCHEMAS
+from fuzz.poll_inputs import ARROW, AVRO, EVENT, JSON, LINES, NEW_YEAR, SCHEMAS
 from support.covering import EVERY
 from support.polls import PREFIX, at_once, bad_in, offsets, one_by_one, reports_in
 from support.sent_messages import arrow
@@ -113,6 +113,7 @@ WAYS: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
     "more fields": (lambda record: dumped(record | {"x": {"user_id": "nobody", "y": ["payload"]}}), JSON),
     "twice": (lambda record: b'{"payload": "no", ' + dumped(record)[1:], JSON),
     "escapes": (lambda record: dumped(record).replace(b"user_id", b"\\u0075ser_id"), JSON),
+    "event": (lambda record: dumped({"id": "1", "data": record}), EVENT),
     "lines": (lambda record: dumped(record) + b"\n", LINES),
     "object": (lambda record: avro_inputs.object_of(record), AVRO),
     "framed": (framed, "avro/binary"),
@@ -161,6 +162,7 @@ ODD = {
     "spaces": (GOOD + b"  ", JSON),
     "carriage return": (GOOD + b"\r\n", JSON),
     "empty": (b"", JSON),
+    "event": (dumped({"data": json.loads(GOOD)}), EVENT),
     "avro": (avro_inputs.object_of(records(1)[0]), AVRO),
     "lines": (GOOD + b"\n" + GOOD, LINES),
     "arrow": (b"no stream", ARROW),
