@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -199,19 +199,28 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
 
 
 def with_refusals(
-    study: Study, records: Sequence[EstimateRecord], refused: Mapping[str, float]
+    study: Study,
+    records: Sequence[EstimateRecord],
+    refused: Mapping[str, float],
+    cells: Collection[str] = (),
 ) -> list[EstimateRecord]:
     """Estimates, of which those of services with many refused payloads say so, and have flagged intervals.
+
+    Those say so, too, whose numbers are known by their cells alone.
 
     Args:
         study: the study.
         records: its estimates.
         refused: the share of the payloads that were refused, by ATTRIBUTE/SERVICE, where it is large.
+        cells: the ATTRIBUTE/SERVICE of counts without sums.
     """
 
     def flagged(record: EstimateRecord) -> EstimateRecord:
         services = study.described(record.attribute).estimates[record.name].services
         keys = {f"{attribute_of(record.attribute)}/{service}": service for service in services}
+        if named := [service for key, service in keys.items() if key in cells]:
+            note = f"the counts of {', '.join(named)} have no sums: the mean comes from the middles of cells"
+            record = replace(record, notes=(*record.notes, note))
         if record.pair is not None:
             keys = {service: service for service in record.services}
         worst = max(keys, key=lambda key: refused.get(key, 0.0))
@@ -224,27 +233,7 @@ def with_refusals(
             intervals = replace(intervals, flags=intervals.flags | {CERTAIN: "; ".join(flags)})
         return replace(record, warnings=(*record.warnings, sentence), intervals=intervals)
 
-    return [flagged(record) for record in records] if refused else list(records)
-
-
-def of_cells(
-    study: Study, records: Sequence[EstimateRecord], reports: Mapping[str, int]
-) -> list[EstimateRecord]:
-    """Estimates, of which those say so whose numbers are known by their cells alone.
-
-    Args:
-        study: the study.
-        records: its estimates.
-        reports: how many reports are, by ATTRIBUTE/SERVICE.
-    """
-
-    def noted(record: EstimateRecord) -> EstimateRecord:
-        services = study.described(record.attribute).estimates[record.name].services
-        named = [name for name in services if f"{attribute_of(record.attribute)}/{name}" in reports]
-        note = f"the counts of {', '.join(named)} have no sums: the mean comes from the middles of cells"
-        return replace(record, notes=(*record.notes, note)) if named else record
-
-    return [noted(record) for record in records] if reports else list(records)
+    return [flagged(record) for record in records] if refused or cells else list(records)
 
 
 def without_groups(study: Study, estimates: Sequence[EstimateRecord]) -> Iterator[str]:

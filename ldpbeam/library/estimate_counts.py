@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from ldpbeam.answers.published import of_cells, warnings_of, without_groups
 from ldpbeam.clients.arrays import array_of
+from ldpbeam.library.estimate_reports import estimates_of
 from ldpbeam.library.result import Estimates
-from ldpbeam.library.solving import solved
 from ldpbeam.schemas.reports.casts import unwrapped
 from ldpbeam.study import Study
 from ldpbeam.transforms.counted.columns import CountTable, arrays_of
@@ -25,14 +23,7 @@ def estimate_counts(study: Study, counts: Any, attribute: str | None, service: s
         TypeError: as :func:`ldpbeam.estimate` does.
         ValueError: as well.
     """
-    tally = tally_counts(CountTable(study, columns_of(counts), attribute, service))
-    estimates, left_out = solved(study, tally.snapshots)
-    tally.counts += left_out.items()
-    totals = tally.accounting
-    estimates = of_cells(study, estimates, totals.get("reports_of_cells", {}))
-    for sentence in (*warnings_of(study, totals, written=False), *without_groups(study, estimates)):
-        warnings.warn(sentence, stacklevel=3)
-    return Estimates(study, tuple(estimates), tally.dead_letter_table, totals, (), tuple(tally.snapshots))
+    return estimates_of(study, tally_counts(CountTable(study, columns_of(counts), attribute, service)))
 
 
 def columns_of(table: Any) -> dict[str, pa.Array]:

@@ -20,7 +20,7 @@ from ldpbeam.study import Study
 from ldpbeam.transforms.reports.ledger_rows import distinct
 from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.tally import Tally, tally_of
-from ldpbeam.windows import FAR, Span, whole_windows
+from ldpbeam.windows import EVERYTHING, FAR, Span, whole_windows
 
 
 def estimate_reports(
@@ -42,16 +42,22 @@ def estimate_reports(
     wanted = checked_columns(study, attribute, service, renamed=columns)
     span = _span(study, start, stop)
     tally = tally_of(study, decoded_batches(reports, wanted), span)
+    return estimates_of(study, tally, span)
+
+
+def estimates_of(study: Study, tally: Tally, span: Span = EVERYTHING) -> Estimates:
+    """The estimates of a tally; what a person should know is warned of, where the program asked for them."""
     estimates, left_out = solved(study, tally.snapshots)
     tally.counts += left_out.items()
     counts = tally.accounting
-    estimates = with_refusals(study, estimates, counts.get("payloads_refused", {}))
+    refused, cells = (counts.get(name, {}) for name in ("payloads_refused", "reports_of_cells"))
+    estimates = with_refusals(study, estimates, refused, cells)
     for sentence in (
         *warnings_of(study, counts, written=False),
         *without_groups(study, estimates),
         *cut_windows(study, span),
     ):
-        warnings.warn(sentence, stacklevel=3)
+        warnings.warn(sentence, stacklevel=4)
     return Estimates(
         study,
         tuple(estimates),

@@ -16,7 +16,7 @@ from rich.console import Console
 from ldpbeam.answers import tables
 from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.ledger import Ledger
-from ldpbeam.answers.published import cut_windows, of_cells, warnings_of, with_refusals, without_groups
+from ldpbeam.answers.published import cut_windows, warnings_of, with_refusals, without_groups
 from ldpbeam.answers.truth import errors_of
 from ldpbeam.errors import DONE, WITH_CARE, UserError, machine_problem
 from ldpbeam.folders.output import ACCOUNTING, DEAD_LETTERS, STATISTICS, files_in, names_in
@@ -183,8 +183,8 @@ def _estimated(request: Request, look: Look) -> tuple[dict[str, Any], list[Estim
     if left:
         accounting |= left
         write_json(job.path(ACCOUNTING), accounting)
-    estimates = of_cells(job.study, estimates, accounting.get("reports_of_cells", {}))
-    return accounting, with_refusals(job.study, estimates, accounting.get("payloads_refused", {}))
+    refused, cells = (accounting.get(name, {}) for name in ("payloads_refused", "reports_of_cells"))
+    return accounting, with_refusals(job.study, estimates, refused, cells)
 
 
 def _periods(request: Request) -> list[PeriodEntry]:
