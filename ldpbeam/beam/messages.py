@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from apache_beam.io.gcp.pubsub import PubsubMessage
 
 from ldpbeam.schemas.messages.binary import Message
-from ldpbeam.transforms.sources.kafka_messages import CONTENT_TYPE, named_by
+from ldpbeam.transforms.sources.kafka_messages import named_by
+from ldpbeam.transforms.sources.pubsub import content_type_of
 
 #: Messages of a bundle are decoded when there are this many bytes of them, however few they are.
 BATCH_BYTES = 16 * 2**20
@@ -39,8 +40,8 @@ def message_of(element: Any) -> Arrived | None:
     """
     if isinstance(element, PubsubMessage):
         number = element.message_id or ""
-        content_type = (element.attributes or {}).get(CONTENT_TYPE, "")
-        return Arrived(UNNAMED, bool(number), Message(number, element.data, content_type))
+        kind = content_type_of(element.attributes or {})
+        return Arrived(UNNAMED, bool(number), Message(number, element.data, kind))
     if isinstance(element, bytes):
         return Arrived(UNNAMED, False, Message("", element, ""))
     if isinstance(element, tuple) and len(element) == 2 and not hasattr(element, "_asdict"):

@@ -7,6 +7,9 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.io.gcp.pubsub import PubsubMessage
+from google.pubsub_v1.types import PubsubMessage as PubSubMessages
+from google.pubsub_v1.types import ReceivedMessage
 
 from ldpbeam.beam.elements import _Decode
 from ldpbeam.beam.messages import message_of
@@ -16,6 +19,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.dead_letters import DEAD, Disclosure, disclosed
 from ldpbeam.transforms.reports.kept_records import KEPT_FOR_EACH_BYTE
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
+from ldpbeam.transforms.sources.pubsub import _received
 
 STUDY = parse_study("""\
 study: strangers
@@ -129,3 +133,24 @@ def test_the_framing_in_a_header_of_kafka_stands_before_the_bytes_as_a_stream_re
     arrived = message_of(row)
     assert arrived is not None
     assert arrived.message == Message("t/1/7", frame + b"record", "")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kind"),
+    [
+        (None, ""),
+        ({"trace": "7"}, ""),
+        # As CloudEvents writes it into attributes.
+        ({"trace": "7", "Content-Type": "application/x-ndjson"}, "application/x-ndjson"),
+        ({"Content-Type": "text/plain", "content-type": "application/json"}, "application/json"),
+    ],
+)
+def test_an_attribute_of_pubsub_names_the_format_in_small_or_capital_letters(
+    attributes: dict[str, str] | None, kind: str
+) -> None:
+    arrived = message_of(PubsubMessage(b"{}", attributes, "17"))
+    assert arrived is not None
+    assert arrived.message == Message("17", b"{}", kind)
+    delivered = PubSubMessages(data=b"{}", attributes=attributes or {}, message_id="17")
+    received = _received(ReceivedMessage(ack_id="a", message=delivered)._pb, True)
+    assert received.message == arrived.message

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,13 +29,12 @@ from ldpbeam.transforms.sources.feeds import (
     Position,
     elapsed,
 )
+from ldpbeam.transforms.sources.kafka_messages import CONTENT_TYPE
 from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
 from ldpbeam.transforms.sources.poll_batches import batches_of
 from ldpbeam.transforms.sources.pulls import Pulls
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
-#: The attribute of a message that names the format of its data.
-CONTENT_TYPE = "content-type"
 #: A batch takes no more messages when it has this many messages or bytes.
 BATCH_MESSAGES, BATCH_BYTES = 2_000, 16 * 2**20
 #: The most messages and bytes that are pulled and not acknowledged; others wait at the server.
@@ -413,12 +412,19 @@ class _Pulled(OpenFeed):
         self._record.clear()
 
 
+def content_type_of(attributes: Mapping[str, str]) -> str:
+    """The format of a message's data that its attributes name, as headers would; empty if they name none."""
+    if CONTENT_TYPE in attributes:
+        return attributes[CONTENT_TYPE]
+    return next((value for name, value in attributes.items() if name.lower() == CONTENT_TYPE), "")
+
+
 def _received(delivered: Any, settled: bool) -> Received:
     """Convert a message that Google's client delivered, without its wrapper."""
     message = delivered.message
     return Received(
         delivered.ack_id,
-        Message(message.message_id, message.data, message.attributes.get(CONTENT_TYPE, "")),
+        Message(message.message_id, message.data, content_type_of(message.attributes)),
         message.publish_time.ToMilliseconds(),
         settled,
     )
