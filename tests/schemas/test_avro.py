@@ -186,8 +186,9 @@ def test_a_corrupt_block_costs_only_itself_wherever_the_file_is_split(name: str)
 
 
 def test_a_header_whose_marker_two_blocks_do_not_have_is_damaged_itself() -> None:
-    for blocks, damaged in ((AFTER, True), (frame(3, GOOD), False)):
-        header = avro_headers.read_header(stream := io.BytesIO(HEADER.replace(SYNC, bytes(16)) + blocks))
+    other = HEADER.replace(SYNC, bytes(16))
+    for data, damaged in ((other + AFTER, True), (other + frame(3, GOOD), False), (HEADER + AFTER, False)):
+        header = avro_headers.read_header(stream := io.BytesIO(data))
         with pytest.raises(ValueError, match="its header is damaged") if damaged else nullcontext():
             avro_blocks.refuse_damaged_marker(stream, header)
 

@@ -202,7 +202,8 @@ def test_a_byte_makes_one_dead_letter_and_all_reports_are_counted(kind: str, tmp
     assert sum(part.column("reports").to_numpy().sum() for part in letters) == bound
     singles = sum(part.num_rows for part in letters)
     letters_of = LETTER_BYTES * most
-    assert bound // (2 * letters_of) < singles <= bound // letters_of + len(kept)
+    # The schema is a part of the bytes that came.
+    assert bound // (2 * letters_of) < singles <= 1.1 * bound // letters_of + len(kept)
 
 
 def test_row_groups_beyond_the_bytes_of_a_file_are_refused(tmp_path: Path) -> None:
