@@ -322,7 +322,6 @@ def test_the_program_says_one_sentence_and_ends_with_2(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("--kafka localhost:9092", "--kafka goes with --topic T"),
         ("--again in.jsonl", "in.jsonl: it is a file, or an empty folder; name the --output of"),
         ("--again elsewhere", "elsewhere: it has no run.json; name the --output of ldpbeam estimate"),
         ("--kafka localhost:9092 --topic t/u", "--topic t/u: a topic of Kafka has 1 to 249 letters"),
