@@ -184,6 +184,7 @@ def test_windows_of_a_calendar_hold_the_times_between_their_ends(windows: Window
     assert found == Span(whole[0][0], whole[-1][1])
     covered = [any(start <= time < stop for start, stop in whole) for time in edges]
     assert (~found.outside(np.array(edges))).tolist() == covered
+    assert whole_windows(windows, found) == found
     assert whole_windows(windows, Span(stop=given.stop)) == Span(-FAR, whole[-1][1])
 
 
