@@ -43,7 +43,7 @@ def test_a_window_supports_categories_as_the_mechanism_does(name: str, budgets: 
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_instant_steps_are_those_that_a_client_written_from_the_formulas_draws(published: bool) -> None:
+def test_instant_steps_are_those_of_the_document(published: bool) -> None:
     for size, budgets in itertools.product([2, 4, 50], BUDGETS[:4]):
         own = second_ratio(size, *budgets, published)
         assert instant_ratio(size, *budgets, as_published=published) == pytest.approx(own, rel=1e-12)
