@@ -83,9 +83,7 @@ def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_name
     made = answer(*records)
     # Neither b nor c is certainly the highest, so the headline has no order.
     assert made.headline == "Mean price by group"
-    assert made.sentences == [
-        "b and c are certainly higher than a and d. Other differences between groups may be chance."
-    ]
+    assert made.sentences == ["b and c are certainly higher than a and d. Other differences may be chance."]
     assert [row["group"] for row in rows(made)] == ["a", "b", "c", "d"]
     assert answer(records[0], records[3]).sentences == ["No group is certainly higher than another."]
     several = answer(*with_totals([records[0], records[1], mean(50.0, 1.0, group="e", reports=50)]))
@@ -98,9 +96,11 @@ def test_many_groups_that_are_lower_are_counted() -> None:
     values = {"top": 90.0, "next": 89.0} | {f"g{place}": 1.0 for place in range(5)}
     many = [mean(value, 1.0, group=group) for group, value in values.items()]
     assert answer(*many).sentences == [
-        "next and top are certainly higher than 5 other groups. "
-        "Other differences between groups may be chance."
+        "next and top are certainly higher than 5 other groups. Other differences may be chance."
     ]
+    # Each is certainly higher than all below it: three sentences, and that there are more.
+    ordered = [mean(20.0 * place, 1.0, group=f"g{place}") for place in range(7)]
+    assert answer(*ordered).sentences[0].endswith("Further differences between groups are certain.")
 
 
 def test_a_flagged_number_is_moved_into_its_interval_and_marked() -> None:

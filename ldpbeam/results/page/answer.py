@@ -231,10 +231,10 @@ def _orders(current: Mapping[str, _Known], study: Study | None, name: str) -> tu
         f"{words.listed(higher)} {'is' if len(higher) == 1 else 'are'} certainly higher than {lower}."
         for lower, higher in most
     ]
-    if sum(below.values()) < len(pairs) or len(alike) > MOST_NAMED:
+    if len(alike) > MOST_NAMED:
+        said.append("Further differences between groups are certain.")
+    if sum(below.values()) < len(pairs):
         said.append(
-            "Other differences between groups may be chance."
-            if above
-            else "No group is certainly higher than another."
+            "Other differences may be chance." if above else "No group is certainly higher than another."
         )
     return named, said
