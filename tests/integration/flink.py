@@ -91,15 +91,6 @@ def workers(cluster: Cluster) -> set[int]:
     return {pid for pid, command in processes(cluster).items() if "ldpbeam-worker" in command}
 
 
-def records(cluster: Cluster, job: str) -> dict[str, list[int]]:
-    """The records that each subtask of a job's vertices has read, by the vertex's name."""
-    found = {}
-    for vertex in cluster.rest.get(f"jobs/{job}")["vertices"]:
-        subtasks = cluster.rest.get(f"jobs/{job}/vertices/{vertex['id']}")["subtasks"]
-        found[vertex["name"]] = [subtask["metrics"]["read-records"] for subtask in subtasks]
-    return found
-
-
 def checkpoints(cluster: Cluster, job: str) -> dict[str, Any]:
     """The counts of a job's checkpoints, and the latest ones."""
     found: dict[str, Any] = cluster.rest.get(f"jobs/{job}/checkpoints")

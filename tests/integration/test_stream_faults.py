@@ -1,4 +1,4 @@
-"""What goes wrong with a stream: bad messages, a stop, a kill."""
+"""What goes wrong with a stream: a stop, a drain, a kill."""
 
 from __future__ import annotations
 

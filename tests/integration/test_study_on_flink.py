@@ -60,23 +60,6 @@ def local(files: list[Path], run_estimate: Any, tmp_path_factory: pytest.TempPat
     return contents(run.path)
 
 
-def test_on_flink_every_byte_is_the_same_and_reading_spreads(
-    flink: Cluster,
-    files: list[Path],
-    local: dict[str, bytes],
-    run_estimate: Any,
-    tmp_path: Path,
-) -> None:
-    run = run_estimate(tmp_path, STUDY, files, *on(flink), "--parallelism", 2)
-    assert run.code == 0, run.err
-    assert contents(run.path) == local
-    job = flink.rest.jobs()[0]["jid"]
-    vertices = jobs.records(flink, job)
-    [reading] = [subtasks for name, subtasks in vertices.items() if "Read" in name and "Statistics" in name]
-    assert len(reading) == 2
-    assert all(reading)
-
-
 @contextmanager
 def started(folder: Path, files: Sequence[Path], cluster: Cluster) -> Iterator[Started]:
     """``ldpbeam estimate`` on a cluster in a process of its own, and its job, once that reads."""

@@ -36,7 +36,7 @@ from support.sent_messages import (
     table,
 )
 
-from ldpbeam.schemas.files.json_lines import MOST_SINGLE_LINES, decode_lines
+from ldpbeam.schemas.files.json_lines import MOST_SINGLE_LINES
 from ldpbeam.schemas.messages import decode as messages
 from ldpbeam.schemas.messages.decode import ARROW, EVENT, EVENTS, JSON, KNOWN, LINES, Message
 from ldpbeam.schemas.reports.columns import DELIVERY, RECORD, Columns
@@ -201,37 +201,6 @@ def test_a_byte_order_mark_is_no_part_of_a_report(content_type: str) -> None:
     assert (found.bad, len(found.rows)) == ([], 1)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        PRETTY,
-        PRETTY.replace(b"\n", b"\r\n"),
-        ANN + b"\r\n",
-        b"\n\n" + ANN,
-        b"\xef\xbb\xbf" + ANN,
-        b"\t" + PRETTY + b" \n",
-    ],
-)
-def test_a_report_may_be_written_on_several_lines(data: bytes) -> None:
-    found = read(Message("1", data, JSON), Message("2", ANN, JSON), Message("3", data, JSON))
-    assert not found.bad
-    assert [(row["user_id"], row["payload"], row["row"]) for row in found.rows] == [(b"ann", 0.5, 0)] * 3
-    assert sorted(found.column("position")) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("other", [b"", b'{"user_id": "bob", "payload": "0a"}'], ids=["alone", "by line"])
-def test_of_a_key_that_stands_twice_the_last_value_is_read_in_messages_lines_and_files(other: bytes) -> None:
-    twice = b'{"user_id": "bob", "payload": 0.1, "payload": 0.5, "user_id": "ann"}'
-    pretty = twice.replace(b", ", b",\n")
-    lines = b"\n".join([twice, other])
-    found = read(Message("1", twice, JSON), Message("2", pretty, JSON), Message("3", lines, LINES))
-    rows = [(row["user_id"], row["payload"]) for row in found.rows if row["payload"] == 0.5]
-    (file, *_) = decode_lines(0, lines, Columns())
-    assert rows == [(b"ann", 0.5)] * 3
-    assert isinstance(file, pa.RecordBatch)
-    assert (file.column("user_id")[0].as_py(), file.column("payload")[0].as_py()) == (b"ann", 0.5)
-
-
 NO_REPORT = {
     "two lines": ANN + b"\n" + ANN,
     "two on one line": ANN + ANN,
@@ -319,7 +288,10 @@ def test_bad_events_of_a_batch_beyond_a_hundred_are_one_dead_letter() -> None:
 #: Why a message is refused that has no report or is not what it says, by its content type and bytes. A
 #: tombstone of Kafka has no bytes.
 REFUSED = {
-    **{(JSON, data): ("not_json", "not JSON: ") for data in (b"", b" \r\n", b"\xef\xbb\xbf", b"\n\n")},
+    **{
+        (JSON, data): ("not_json", "not JSON: it is empty")
+        for data in (b"", b" \r\n", b"\xef\xbb\xbf", b"\n\n")
+    },
     **{
         (LINES, data): ("bad_message", "it has no reports")
         for data in (b"", b"\n", b"\n \r\n", b"\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n")

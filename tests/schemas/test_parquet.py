@@ -107,12 +107,6 @@ def test_a_row_group_whose_pages_are_corrupt_is_a_value_error_and_costs_no_other
     assert rows(corrupt, 1) == rows(data, 1)
 
 
-def test_two_columns_of_one_name_are_a_value_error() -> None:
-    twice = pa.table([pa.array(["ann"]), pa.array(["bob"])], names=["user_id", "user_id"])
-    with pytest.raises(ValueError, match="user_id"):
-        batches(file_of(twice))
-
-
 def test_only_real_duplicates_are_refused_and_named() -> None:
     names = ["payload", "payload.unit", "user_id", "user_id.hash", "colour", "colour"]
     data = file_of(pa.Table.from_arrays([pa.array([0.5])] * len(names), names))
