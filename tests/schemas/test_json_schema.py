@@ -84,8 +84,8 @@ def test_there_are_studies_of_every_kind() -> None:
 #: What only a reader that compiles a study sees, by what it says.
 BEYOND = (
     *("unknown service", "does not fit", "does not group", "low < high"),
-    *("found nan", "found 10000.0", "finite number"),
-    *("does not divide", "there may", "steps from low to high", "must divide that"),
+    *("found nan", "finite number"),
+    *("does not divide", "there may", "must divide that"),
     *("names as in UTC", "is no time zone"),
     *("is for categories", "are listed twice in the domain", "two categories or more", "step is for numbers"),
 )
