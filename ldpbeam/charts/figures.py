@@ -96,7 +96,7 @@ class Figure:
     def chart(self, width: int) -> alt.LayerChart | alt.FacetChart:
         """The chart, at most about so many pixels wide: as many panels stand side by side as have room."""
         longest = max((len(line) for lane in self.lanes for line in lane.split("\n")), default=0)
-        named = 8 + 6 * min(12, longest) if longest else 0
+        named = 8 + 6 * min(16, longest) if longest else 0
         room = width - self.left - named
         columns = len(self.panels) if self.lanes else max(1, min(len(self.panels), room // 120, 6))
         between = _BETWEEN if not self.lanes else 14

@@ -151,14 +151,18 @@ class Subject:
         return max(complete or self.subsets, key=lambda own: (own.end or "", own.start or ""))
 
     @cached_property
-    def _one_year(self) -> bool:
-        return len({time.year for own in self.subsets for time in shown_times(own, self.clock)}) == 1
+    def _starts(self) -> list[datetime]:
+        return [time for own in self.subsets for time in shown_times(own, self.clock)[:1]]
 
     def when(self, subset: Subset) -> str:
-        """The window by the clock, as 19-25 Oct, without a year that all have; empty without windows."""
+        """The window by the clock, as 19-25 Oct, without a year or a day of all; empty without windows."""
         if not subset.start or (self.clock is None and subset.name):
             return subset.window.partition(" (")[0]
-        return words.span(*shown_times(subset, self.clock), year=not self._one_year)
+        name = words.span(
+            *shown_times(subset, self.clock), year=len({time.year for time in self._starts}) > 1
+        )
+        one_day = len({time.date() for time in self._starts}) == 1 < len(self.windows)
+        return (name.partition(", ")[2] if one_day else "") or name
 
     def panels(self, wanted: Callable[[EstimateRecord], object]) -> tuple[list[Panel], list[str]]:
         """A panel for each of the largest groups in the last window, or for each of the last windows.
@@ -194,7 +198,7 @@ class Subject:
 
 
 def _titled(parts: Sequence[str], record: EstimateRecord | None) -> str:
-    title, state = ", ".join(filter(None, parts)), state_of(record) if record else "no estimate"
+    title, state = "\n".join(filter(None, parts)), state_of(record) if record else "no estimate"
     return title if state == "complete" else f"{title}\n({state})".strip()
 
 
