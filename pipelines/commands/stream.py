@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Console
 
@@ -37,7 +36,7 @@ from ldpbeam.printing import document, fail, note, warn
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.panes import PANES
-from ldpbeam.transforms.reports.counts import DAMAGED, IN, IN_OPEN_WINDOWS, NEED_CARE, NOT_BEGUN, accounting
+from ldpbeam.transforms.reports.counts import DAMAGED, IN, NEED_CARE, NOT_BEGUN
 from ldpbeam.transforms.sources.feeds import Clock, now
 from ldpbeam.transforms.storage import write_json
 from ldpbeam.untrusted import cut_short, shown
@@ -194,13 +193,7 @@ def _loop(run: Run, request: Request, output: StreamOutput, stopping: list[bool]
 
 
 def _write_accounting(output: StreamOutput, run: Run) -> None:
-    write_json(output.of_run(ACCOUNTING), _accounting(run))
-
-
-def _accounting(run: Run) -> dict[str, Any]:
-    """What the last commit says became of the reports."""
-    counts = {**run.manifest.counts, IN_OPEN_WINDOWS: run.manifest.in_open_windows}
-    return accounting(counts.items())
+    write_json(output.of_run(ACCOUNTING), run.manifest.accounting)
 
 
 class _Rate:
@@ -292,7 +285,7 @@ def _finished(output: StreamOutput, run: Run, opened: Opened, ends: bool) -> int
     sweep([output.path(*folder) for folder in windows], output.run)
     sweep([output.of_run(), output.letters])
     periods = add_up_at_end(output)
-    counts = _accounting(run)
+    counts = run.manifest.accounting
     seen, missing = run.seen, run.manifest.missing
     ended = {"event": "ended", "run": output.run, "output": output.output, "accounting": counts}
     document(

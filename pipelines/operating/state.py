@@ -9,7 +9,6 @@ import psutil
 
 from ldpbeam.pipelines.spool.place import StreamOutput
 from ldpbeam.pipelines.spool.run import Run, Seen
-from ldpbeam.transforms.reports.counts import IN_OPEN_WINDOWS, accounting
 from ldpbeam.transforms.sources.feeds import elapsed
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.words import counted
@@ -66,12 +65,10 @@ class Watched:
 
     def state(self) -> State:
         """How far the run has come now; nothing is read from a file, however many windows have closed."""
-        manifest = self._run.manifest
-        counts = {**manifest.counts, IN_OPEN_WINDOWS: manifest.in_open_windows}
         return State(
             run=self._output.run,
             study=self._output.study.name,
-            accounting=accounting(counts.items()),
+            accounting=self._run.manifest.accounting,
             watermark=self._run.reached,
             lag=self._run.lag,
             open_windows=len(self._run.windows.windows),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam.errors import UserError
+from ldpbeam.transforms.reports.counts import IN_OPEN_WINDOWS, accounting
 from ldpbeam.transforms.storage import join, make_folder, replacing
 
 #: The version of the format, which a change that older copies cannot read raises.
@@ -57,6 +58,11 @@ class Manifest:
     segments: list[Any] = field(default_factory=list)
     key: str = field(default="", repr=False)
     windows: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def accounting(self) -> dict[str, Any]:
+        """What became of the reports, as ``accounting.json`` has it."""
+        return accounting({**self.counts, IN_OPEN_WINDOWS: self.in_open_windows}.items())
 
 
 def write_manifest(folder: str, manifest: Manifest) -> None:
