@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
-from ldpbeam.statistics import Answers, Moments, Statistic, empty, has_tail, merge, tally, times
+from ldpbeam.statistics import Answers, Moments, Statistic, empty, has_tail, merge, of_users, tally, times
 
 #: Exact integers of any size.
 Exact = NDArray[np.object_]
@@ -56,13 +56,7 @@ def tally_counted(
     parts = [empty(attribute)]
     for digit in range(int(counts.max(initial=0)).bit_length()):
         chosen = counts >> digit & 1 == 1
-        numbers = np.cumsum(chosen) - 1
-        of_digit = []
-        for answer in answers:
-            kept = chosen[answer.rows]
-            rows, payloads = numbers[answer.rows[kept]], answer.payloads[kept]
-            if len(rows):
-                of_digit.append(Answers(answer.version, rows, payloads))
+        of_digit = of_users(answers, chosen)
         parts.append(times(tally(attribute, int(chosen.sum()), of_digit), 1 << digit))
     statistic = merge(parts)
     return (

@@ -45,6 +45,17 @@ class Answers:
     payloads: NDArray[Any]
 
 
+def of_users(answers: Iterable[Answers], chosen: NDArray[np.bool_]) -> list[Answers]:
+    """What the chosen ones of users sent; these are numbered anew."""
+    numbers = np.cumsum(chosen) - 1
+    kept = [(answer, chosen[answer.rows]) for answer in answers]
+    return [
+        Answers(answer.version, numbers[answer.rows[own]], answer.payloads[own])
+        for answer, own in kept
+        if own.any()
+    ]
+
+
 @dataclass(frozen=True)
 class Moments:
     """Sums over the users who answered one particular set of channels and no others.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Pair
+from ldpbeam.statistics import of_users
 from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.reports.batches import attribute_name, tagged, version_index
 
@@ -37,11 +37,5 @@ def of_both(attribute: Attribute, users: UserReports) -> Iterator[UserReports]:
     for answer in users.answers:
         has[int(answer.version >= len(first)), answer.rows] = True
     both = has[0] & has[1]
-    index = np.cumsum(both) - 1
-    answers = []
-    for answer in users.answers:
-        chosen = both[answer.rows]
-        if chosen.any():
-            answers.append(replace(answer, rows=index[answer.rows[chosen]], payloads=answer.payloads[chosen]))
-    if answers:
-        yield users._replace(users=int(both.sum()), answers=tuple(answers))
+    if both.any():
+        yield users._replace(users=int(both.sum()), answers=tuple(of_users(users.answers, both)))
