@@ -171,10 +171,10 @@ class Estimates:
         return needed("polars").from_arrow(self.to_arrow(table))
 
     def plot(self) -> altair.VConcatChart:
-        """A chart of the estimates: of numbers step areas, of categories sorted bars, of keys dots.
+        """A chart of the estimates: bars of numbers, categories and keys, dots of means, lines over windows.
 
-        It has a band or a bar for each interval, and one panel per window and group. Times are of the zone of
-        the study's windows, or UTC.
+        It draws each interval as a band or a line, and has panels for the largest groups or the last windows.
+        Times are of the zone of the study's windows, or UTC.
 
         Raises:
             ImportError: if Altair is not installed: ``pip install 'ldpbeam[report]'``.
