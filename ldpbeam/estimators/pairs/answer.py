@@ -110,7 +110,7 @@ def certain_shares(cells: Cells, given: int, level: float | None) -> tuple[Float
 
     Returns:
         Two arrays of shape (categories of the given one, categories of the other); None without a level, and
-        where indicators are not known: users sent to different services, or some reports are of nobody.
+        where indicators are not known: users sent to different services, or nobody sent some report.
     """
     whole = all(np.allclose(rows.sum(axis=0), 1.0) for rows in cells.rows)
     if level is None or not (cells.complete and whole):
