@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-all test-versions fast durations fuzz simulate test-busy lint format benchmarks grid held-out published packages flink-up flink-down clean
+.PHONY: help install constraints demo demo-beam demo-stream demo-kafka docs test test-all test-versions fast durations fuzz simulate test-busy lint format benchmarks sweep grid held-out published packages flink-up flink-down clean
 
 help:
 	@echo "make demo        simulate people at three services, run the pipeline, compare with the truth"
@@ -38,6 +38,7 @@ help:
 	@echo "make test-versions  tests with the lowest and the newest versions that setup.py allows"
 	@echo "make packages    the wheel and the source package, built twice to the same bytes, and what they require"
 	@echo "make constraints renew constraints.txt, the versions that make install takes"
+	@echo "make sweep       MINUTES=60 of random studies from FIRST=0 on, and how often their intervals hold"
 	@echo "make benchmarks  the tables on speed, but for streams: half an hour, on a machine that does nothing else"
 	@echo "make grid        auto beside every fixed method, about three hours; goes on where it stopped"
 	@echo "make held-out    auto on real columns on which nobody tunes: once before a release"
@@ -161,6 +162,10 @@ benchmarks: install
 	$(BIN)/python -m benchmarks.scale --write docs/measured
 	$(BIN)/python -m benchmarks.throughput --write docs/measured
 	$(BIN)/python -m benchmarks.measured
+
+MINUTES ?= 60
+sweep: install
+	$(BIN)/python -m benchmarks.sweep --first $(FIRST) --minutes $(MINUTES)
 
 # Results are kept in build/grid.jsonl; ARGUMENTS="--half tuning --n 1000" for a part.
 grid: install

@@ -50,28 +50,13 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
         ("cells of", "cells", "KS", "5% and 95% quantile", "squared error of buckets"),
         {"cells of": ("all", "SW", "PM", "ULE")},
     ),
-    "coverage_kinds": (("number", "held", "unclear", "low", "high", "flagged", "flagged, low"), {}),
     "coverage": (
-        ("people", "number", "runs", "held", "width", "flags"),
-        {"reports": ("SW",), "n": ("50000",), "result": ("low", "flagged, low"), "epsilon": ("2",)},
+        ("of", "number", "interval", "runs", "held"),
+        {"number": ("quantiles", "ranges", "values of 2%", "all of these")},
     ),
-    "coverage_strict": (("reports", "people", "n", "number", "held"), {"result": ("unclear", "low")}),
     "if_smooth": (
         ("people", "number", "held", "held by the worst", "width"),
         {"number": ("quantiles", "ranges"), "interval": ("if smooth",)},
-    ),
-    "steps": (
-        ("cell", "shares flagged", "ranges", "worst range", "quantiles", "shares", "heaped values"),
-        {
-            "cell": (
-                "SW, years, n 20000, epsilon 1",
-                "SW, years, 40% tens, n 20000, epsilon 1",
-                "SW, years, n 20000, epsilon 3",
-                "SW, years, 40% tens, n 20000, epsilon 3",
-                "SW, prices, n 20000, epsilon 3",
-                "SW, 12 and 10, n 20000, epsilon 3",
-            )
-        },
     ),
     "any_look": (
         ("what", "mechanism", "excluded", "excluded by one look's", "width"),

@@ -1,59 +1,50 @@
-"""The sums of the coverage's runs: added up in any order, kept in a file, and told."""
+"""The runs of the coverage and of the sweep: what holds the truth, and the tables of them."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
+import numpy as np
 import pytest
 
-from benchmarks.coverage import STEPPED, cells, run_strict, strict_cells, tables
-from benchmarks.coverage_sums import Runs, Sums, read, write
+from benchmarks import sweep
+from benchmarks.coverage import ALL, STEPPED, cells, rows, run
+from ldpbeam.certainty import CERTAIN
 
 
-def runs(held: float, many: int, *, flagged: bool = False) -> Runs:
-    """So many runs of a mean, of which this share holds the truth."""
-    sums = {"mean": Sums(many, held * many, held * many, 0.5 * many)}
-    return Runs(many, 2.0, {} if flagged else sums, sums if flagged else {}, 1.25)
-
-
-def test_runs_are_added_and_come_back_from_their_file(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    assert read(path) == {}
-    total = Runs() + runs(1.0, 3) + runs(0.5, 2, flagged=True)
-    assert total == Runs() + (runs(1.0, 3) + runs(0.5, 2, flagged=True))
-    assert total.runs == 5 and total.clear["mean"].held == 3.0 and total.flagged["mean"].held == 1.0
-    # The first run stays that of the first part.
-    assert total.first == 1.25
-    write(path, {"some cell": total})
-    assert read(path) == {"some cell": total}
-
-
-def test_strict_cells_have_values_with_a_step_of_which_most_intervals_hold_the_truth() -> None:
+def test_cells_have_values_with_a_step_of_which_most_intervals_hold_the_truth() -> None:
     """In a run of each domain: a place that is off by one value misses many of them."""
-    of_steps = [cell for cell in strict_cells() if cell.n == 2_000 and " by " in cell.people]
-    assert {cell.domain for cell in of_steps} == set(STEPPED.values())
+    of_steps = [cell for cell in cells() if cell.n == 2_000 and cell.people in STEPPED and cell.label == "SW"]
+    assert {cell.people for cell in of_steps} == set(STEPPED)
     for cell in of_steps:
-        found = run_strict(cell, 0).clear
-        assert {kind: sums.held for kind, sums in found.items() if sums.held < 0.9} == {}
+        found = run(cell, 0)
+        certain = {name: held for (name, condition), (held, _) in found.items() if condition == CERTAIN}
+        assert {"quantiles", "ranges", "cdf", "distribution", ALL} <= set(certain)
+        assert min(certain[name] for name in ("quantiles", "ranges", "cdf")) >= 0.9
         # Parts of the range, whatever the unit is.
-        assert 0.0 < found["quantiles"].width < 0.7
+        assert 0.0 < found["quantiles", CERTAIN][1] < 0.8
 
 
-@pytest.mark.parametrize(
-    ("of", "result"),
-    [
-        (runs(0.95, 400), "held"),
-        (runs(0.91, 400), "unclear"),
-        (runs(0.8, 400), "low"),
-        (runs(1.0, 10_000), "high"),
-        (runs(0.86, 400, flagged=True), "flagged"),
-        (runs(0.5, 400, flagged=True), "flagged, low"),
-        # A cell with fewer flags than half is of its other runs.
-        (runs(0.95, 300) + runs(0.0, 100, flagged=True), "held"),
-        (runs(1.0, 100) + runs(0.8, 300, flagged=True), "flagged"),
-    ],
-)
-def test_a_cell_is_judged_by_the_share_that_holds(of: Runs, result: str) -> None:
-    cell = next(cell for cell in cells() if cell.label == "SW")
-    *_, table = tables({cell.name: of}, {})
-    assert table.lines[-1].split(" | ")[-1].removesuffix(" |") == result
+def test_a_row_has_the_share_that_holds_of_all_people_and_of_the_worst() -> None:
+    few, many = (next(cell for cell in cells() if cell.people == people) for people in ("gap", "smooth"))
+    key = ("quantiles", CERTAIN)
+    results = {few: {key: [(0.5, 0.1)]}, many: {key: [(1.0, 0.2)] * 3}}
+    assert list(rows(results)) == [
+        ["any value", "quantiles", "certain", 4, "0.875 ± 0.108", "gap", "0.500 ± 0.000", "0.2"]
+    ]
+
+
+def test_a_study_of_the_sweep_is_made_again_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "RUNS", 1)
+    monkeypatch.setattr(sweep, "PEOPLE", (300,))
+    # Keys, groups of categories, and joined services of numbers.
+    for number in (0, 1, 5):
+        row = sweep.study_of(number)
+        assert row == sweep.study_of(number) and np.mean([share for share, _ in row["held"].values()]) > 0.5
+
+
+def test_the_sweep_names_the_worst_study_of_each_kind() -> None:
+    found = [{"number": 7, "held": {"ranges certain": [0.5, 20]}}, {"number": 8, "refused": "no"}]
+    found += [{"number": 9, "held": {"ranges certain": [1.0, 20], "mean certain": [0.5, 8]}}]
+    kinds = {row[0]: row for row in sweep.kinds(found)}
+    assert kinds["ranges"] == ["ranges", "certain", 2, 40, "0.750", 1, 7, "0.500"]
+    # Eight intervals say nothing of one study.
+    assert kinds["mean"][5] == 0 and kinds["mean"][4] == "0.500"

@@ -29,10 +29,12 @@ from ldpbeam.mechanisms import NumericMechanism
 EVENLY = 3_000
 #: A service with fewer reports is left out: their mean is not normal enough.
 FEWEST = 100
-#: Reports are counted in about so many cells, those of all services together; few reports in half as many.
-CELLS, FEW = 64, 10_000
-#: Reports that would know a mean to this variance, or a smaller one, are counted in twice as many.
-SMALL_VARIANCE = 1e-6
+#: Reports are counted in about so many cells, those of all services together; few reports in half as many,
+#: unless they would know a mean to this variance.
+CELLS, FEW, VARIANCE = 64, 10_000, 1e-4
+#: Reports that would know a mean to this variance, or a smaller one, are counted in twice as many: where
+#: people may have any value, and where values are few points, whose bounds cost less.
+SMALL_VARIANCE, OF_POINTS = 1e-6, 1e-5
 #: Services of at most so many mechanisms are used, those that tell most.
 MECHANISMS = 4
 #: The points of mechanisms whose probabilities are not piecewise linear in the value.
@@ -241,14 +243,15 @@ def split(
         return None
     buckets = question.attribute.buckets
     reports = sum(question.reports_of(index) for group in kinds for index in group)
-    most = CELLS if reports > FEW else CELLS // 2
-    if _variance(question, kinds[0]) < SMALL_VARIANCE:
-        most = 2 * CELLS
-    cells = coarse(buckets, max(most // len(kinds), CELLS // 2))
-    mechanisms = [question.mechanism(group[0]) for group in kinds]
     rounding = max(_rounding(question, index) for group in kinds for index in group)
     count = cast(Numeric, question.attribute.domain).count
     at_points = 0 < count <= MOST_VALUES and not rounding
+    variance = _variance(question, kinds[0])
+    most = CELLS if reports > FEW or variance < VARIANCE else CELLS // 2
+    if variance < (OF_POINTS if at_points else SMALL_VARIANCE):
+        most = 2 * CELLS
+    cells = coarse(buckets, max(most // len(kinds), CELLS // 2))
+    mechanisms = [question.mechanism(group[0]) for group in kinds]
     # Where people have other values, cells of several have no corners.
     every = max(1, cells // (most if at_points else max(most, CELLS)))
     if at_points:

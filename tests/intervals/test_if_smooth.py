@@ -13,8 +13,8 @@ MODEL, MIDDLE = np.array([[0.4, 0.5]]), np.array([0.44])
 @pytest.mark.parametrize(
     ("certain", "expected"),
     [
-        # A fifth wider, and then an eighth of the way to the certain one.
-        ((0.0, 1.0), (0.392 * 0.875, 0.512 + 0.488 / 8)),
+        # A fifth wider, and then a seventh of the way to the certain one.
+        ((0.0, 1.0), (0.392 * 6 / 7, 0.512 + 0.488 / 7)),
         # Never beyond the certain one.
         ((0.395, 0.49), (0.395, 0.49)),
         # Reports that exclude the middle exclude the model.

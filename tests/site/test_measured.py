@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from benchmarks import coverage
-from benchmarks.coverage_sums import read
 from benchmarks.measured import PAGES, TABLES, renewed
 from benchmarks.pages import show, table
 
@@ -39,10 +35,3 @@ def test_a_table_is_kept_with_numbers_that_programs_read(tmp_path: Path) -> None
         '"a, b",1200.0,3.5,7,0.955,low\n'
         "c,2.0,0.1,,1.000,\n"
     )
-
-
-def test_the_tables_on_coverage_are_made_from_the_sums_that_are_kept() -> None:
-    if any(not (coverage.shapes.DATA / name).exists() for name in coverage.FILES.values()):
-        pytest.skip("needs tables of incomes and diamonds, which are not in the project")
-    for made in coverage.tables(read(coverage.RESULTS), read(coverage.RESULTS_OF_STRICT)):
-        assert made.text() == (DOCS / "measured" / f"{made.name}.csv").read_text("utf-8"), made.name
