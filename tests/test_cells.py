@@ -66,7 +66,7 @@ def test_days_begin_when_clocks_first_show_their_date(zone: str, year: int) -> N
 
 def test_no_change_of_a_clock_is_missed() -> None:
     names = importlib.resources.files("tzdata").joinpath("zones").read_text().split()
-    times = np.random.default_rng(1).integers(-(10**12), 4 * 10**12, 1_000)
+    times = np.random.default_rng(1).integers(-(10**12), 4 * 10**12, 250)
     for zone in names[::12]:
         rules = rules_of(zone)
         offsets = dict(clock_of(zone).changes)
@@ -81,7 +81,7 @@ def test_no_change_of_a_clock_is_missed() -> None:
 def test_a_quarter_of_an_hour_is_shown_once_twice_or_never_as_the_clocks_of_the_standard_library_do() -> None:
     """Every zone, on days of which some are those on which its clocks move."""
     quarters = DAY // 96 * np.arange(96)
-    for name in importlib.resources.files("tzdata").joinpath("zones").read_text().split()[::7]:
+    for name in importlib.resources.files("tzdata").joinpath("zones").read_text().split()[::20]:
         clock, rules = clock_of(name), rules_of(name)
         moved = [change for change, _ in clock.changes[1:] if change > 0][:3] or [0]
         shown = np.add.outer(np.array(moved) // DAY * DAY, quarters).ravel()

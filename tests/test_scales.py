@@ -123,13 +123,12 @@ def test_certain_means_hold(scale: str) -> None:
     domain: dict[str, Any] = {"numeric": [0, 65_535], "scale": "log1p"}
     if scale == "edges":
         domain = {"edges": [0, 50, 200, 2_000, 20_000, 65_535]}
-    study, held = _study(domain), 0
-    for seed in range(12):
+    study = _study(domain)
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         values = rng.choice([10.0, 100.0, 1_000.0, 30_000.0], 5_000, p=[0.4, 0.3, 0.2, 0.1])
         found = ldp.estimate(study, ldp.Client(study, "a", "s", rng=rng).reports(values)).estimates[0]
         assert found.intervals
         ((low, high),) = found.intervals.ends["certain"]["mean"].columns
         assert found.intervals.methods["mean"].startswith("bounds that hold together, whatever")
-        held += low <= values.mean() <= high
-    assert held == 12
+        assert low <= values.mean() <= high

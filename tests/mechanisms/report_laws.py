@@ -24,6 +24,7 @@ from ldpbeam import Answers, Attribute, Categories, ServiceVersion, tally
 from ldpbeam.counted import tally_counted
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import (
+    CategoricalMechanism,
     Mechanism,
     NumericMechanism,
     SecureUniforms,
@@ -209,6 +210,15 @@ def unbiased_reports_average_to_the_value_with_the_stated_variance(case: Case) -
             # all squares are nearly equal (SR) rounding is what is left.
             squares = (y - x) ** 2
             assert abs(squares.mean() - variance) < 4 * squares.std() / math.sqrt(N) + 1e-9 * variance
+
+
+@law(lambda case: isinstance(case.at(1.0), CategoricalMechanism) and case.at(1.0).tells_supports)
+def reports_support_categories_as_often_as_stated(case: Case) -> None:
+    mechanism = case.at(1.0)
+    reports = mechanism.perturb(np.zeros(N, dtype=np.int64), np.random.default_rng(13))
+    own, *others = mechanism.supported(reports).mean(axis=0)
+    # A family of few seeds has a few more or fewer collisions.
+    assert (own, np.mean(others)) == pytest.approx(mechanism.support_probabilities, abs=0.05)
 
 
 @law(counts_frequencies)

@@ -12,7 +12,7 @@ from ldpbeam.mechanisms import LocalHashing
 from ldpbeam.mechanisms.categories import hashing_channel
 from ldpbeam.mechanisms.categories.xxh32 import reduced
 
-SHAPES = [(2, 8.0, 0), (3, 0.5, 5000), (6, 1.0, 9), (222, 1.0, 0), (300, 5.3, 0), (70_000, 6.0, 400)]
+SHAPES = [(2, 8.0, 0), (3, 0.5, 5000), (6, 1.0, 9), (222, 1.0, 0), (300, 5.3, 0), (70_000, 8.0, 60)]
 
 
 def straight(
