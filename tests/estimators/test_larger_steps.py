@@ -77,11 +77,6 @@ def test_larger_steps_reach_the_fixed_point_of_em(name: str, epsilon: float, see
     assert slopes.max() - problem.counts.sum() < 0.01
     assert problem.likelihood(fast.weights) >= problem.likelihood(plain.weights) - 1e-6
     assert (np.diff(fast.log_likelihoods) > 0).all()
-    # Stopped at one tolerance, it is further up than plain EM.
-    for tolerance in (1e-2, 1e-4, 1e-6):
-        ends = [problem.run(iterate, False, tolerance, 40_000) for iterate in (maximise, accelerate)]
-        assert all(fit.converged for fit in ends)
-        assert problem.likelihood(ends[1].weights) >= problem.likelihood(ends[0].weights)
 
 
 @pytest.mark.parametrize(("name", "buckets", "seed"), [("square_wave", 32, 0), ("piecewise", 16, 1)])

@@ -85,14 +85,6 @@ def test_estimators_that_are_no_mean_have_no_bound() -> None:
     assert influence(asked(COLOURS, "grr"), "mle", ("s0",)) is None
 
 
-def test_two_services_move_ua_by_the_reach_of_the_noisiest_and_ivw_by_a_weighted_one() -> None:
-    both = asked(MINUTES, "piecewise", "laplace")
-    one, other = (influence(both, "ua", (name,)) for name in ("s0", "s1"))
-    assert influence(both, "ua", ("s0", "s1")) == pytest.approx(max(one, other))
-    weighted = influence(both, "ivw", ("s0", "s1"))
-    assert min(one, other) < weighted < max(one, other)
-
-
 @pytest.mark.parametrize(
     ("estimator", "place", "epsilons", "versions"),
     covering(
