@@ -38,7 +38,7 @@ def test_without_a_key_a_guessed_id_is_found(
     assert {letter["record"] for letter in run.dead_letters} == {None}
     found = looked_through(run.out + run.err, run.path, inputs)
     # The search is one that finds: each record's hash, of each of the two files, is among what is written.
-    assert len(set(found)) > len(bad_lines())
+    assert len(set(found)) >= len(bad_lines())
 
 
 def test_with_a_key_no_output_of_a_batch_has_anything_of_a_guessed_id(
