@@ -142,7 +142,7 @@ TABLE = {
         "avro", lambda: avro(NONE * 5_000, stated={"ldpbeam.service": "n" * 200_000})
     ),
     "a stamp": Case("avro", lambda: avro(NONE * 5_000, stated={"ldpbeam.options": "n" * 60_000})),
-    "a stamp of each batch": Case(ARROW, lambda: arrow({"payload": nothing(5_000)}, 2, options="n" * 60_000)),
+    "a stamp of each batch": Case(ARROW, lambda: arrow({"payload": nothing(1_000)}, 2, options="n" * 60_000)),
     "a doc in a schema": Case("avro", lambda: avro(NONE * 5_000, doc="d" * 60_000)),
     "a short doc in a schema": Case("avro", lambda: avro(NONE * 200, doc="d" * 100)),
     "names of columns": Case("parquet", lambda: parquet(COLUMNS | {"payload": nothing(2_000)})),
