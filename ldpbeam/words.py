@@ -94,10 +94,13 @@ def span(start: datetime, end: datetime, *, year: bool = True) -> str:
     whole = start.time() == end.time() == datetime.min.time()
     last = end - _DAY if whole else end
     year = year or start.year != last.year
+    parts = [start.second + end.second, start.microsecond + end.microsecond]
+    fine = "milliseconds" if parts[1] else "seconds" if parts[0] else "minutes"
+    first, final = (time.time().isoformat(fine) for time in (start, end))
     if not whole and end - start <= _DAY:
-        return f"{_day(start, year)}, {start:%H:%M}\u2013{end:%H:%M}"
+        return f"{_day(start, year)}, {first}\u2013{final}"
     if not whole:
-        return f"{_day(start, year)} {start:%H:%M} \u2013 {_day(end, year)} {end:%H:%M}"
+        return f"{_day(start, year)} {first} \u2013 {_day(end, year)} {final}"
     if start == last:
         return _day(last, year)
     if start.day == end.day == 1:

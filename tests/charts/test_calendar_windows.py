@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from support.estimate_records import price, results
 
+from ldpbeam import words
 from ldpbeam.answers.results import RunResults
 from ldpbeam.cells import clock_of
 from ldpbeam.charts.over_time import means_over_time
@@ -44,6 +46,24 @@ def test_the_axis_of_time_has_what_local_clocks_show() -> None:
         assert figure is not None
         assert [row["start"] for row in figure.rows] == shown
         assert ("Times are of America/New_York." in figure.caption) == (clock is not None)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        ("2026-10-19", "2026-10-26", "19\u201325 Oct"),
+        ("2026-10-26", "2026-11-02", "26 Oct \u2013 1 Nov"),
+        ("2026-12-28", "2027-01-04", "28 Dec 2026 \u2013 3 Jan 2027"),
+        ("2026-10-01", "2026-11-01", "Oct"),
+        ("2026-10-19", "2026-10-20", "19 Oct"),
+        ("2026-10-19T10", "2026-10-19T11", "19 Oct, 10:00\u201311:00"),
+        ("2026-10-19T10:00:10", "2026-10-19T10:00:20", "19 Oct, 10:00:10\u201310:00:20"),
+        ("2026-10-19T10:00", "2026-10-19T10:00:00.250", "19 Oct, 10:00:00.000\u201310:00:00.250"),
+    ],
+)
+def test_a_window_has_a_short_name_that_no_other_has(start: str, end: str, expected: str) -> None:
+    times = [datetime.fromisoformat(time) for time in (start, end)]
+    assert words.span(times[0], times[1], year=False) == expected
 
 
 def test_events_inside_the_time_of_the_windows_are_marked_in_every_panel() -> None:
