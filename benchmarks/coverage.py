@@ -1,9 +1,10 @@
 """How often the intervals of estimates hold the truth, under each condition.
 
-    python -m benchmarks.coverage [--runs 20] [--minutes 30] [--only WORDS] [--write docs/measured]
+    python -m benchmarks.coverage [--strict] [--runs 20] [--minutes 30] [--only WORDS] [--write docs/measured]
 
 Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
-that of the people who were drawn. Runs are made in rounds over all cells until the time is up.
+that of the people who were drawn. Runs are made in rounds over all cells until the time is up. With
+``--strict`` they are of the certain intervals of numbers alone, which take a sixth of the time.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from ldpbeam.certainty import CERTAIN, IF_SMOOTH, LARGEST, Intervals
 from ldpbeam.domains import Categories, Domain, Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.question import Question
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.intervals.strict import strict_intervals
 from ldpbeam.mechanisms import build_mechanism
 from ldpbeam.statistics import Answers, tally
 
@@ -231,7 +234,7 @@ def attribute_of_cell(cell: Cell) -> Attribute:
     return attribute_of(cell.services, cell.domain, cell.epsilon, BUCKETS)
 
 
-def run(cell: Cell, place: int) -> dict[tuple[str, str], tuple[float, float]]:
+def run(cell: Cell, place: int, *, strict: bool = False) -> dict[tuple[str, str], tuple[float, float]]:
     """(the share of intervals that hold the truth, their mean width), by number and condition."""
     rng = np.random.default_rng([zlib.crc32(cell.name.encode()), place])
     people, attribute, rows = cell.population(cell.n, rng), attribute_of_cell(cell), np.arange(cell.n)
@@ -245,7 +248,10 @@ def run(cell: Cell, place: int) -> dict[tuple[str, str], tuple[float, float]]:
     answer = Estimate("", attribute.services, cell.n, cell.n, **some)
     if not numbers:
         answer = estimate("auto", attribute, statistic)
-    intervals = StatisticIntervals(attribute, statistic).of(answer, wanted(cell))
+    if strict:
+        intervals = strict_intervals(Question(attribute, statistic, attribute.services), wanted(cell))
+    else:
+        intervals = StatisticIntervals(attribute, statistic).of(answer, wanted(cell))
     truth, found, together = truths(cell, people, intervals), {}, True
     for name, condition in itertools.product(truth, (CERTAIN, IF_SMOOTH)):
         if name not in intervals.ends.get(condition, {}):
@@ -311,20 +317,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--strict", action="store_true", help="certain intervals of numbers alone")
     parser.add_argument("--runs", type=int, default=20, help="runs per cell")
     parser.add_argument("--minutes", type=float, default=np.inf, help="stop after about so long")
     parser.add_argument("--only", default="", help="the cells whose name has this text")
     parser.add_argument("--write", type=Path, help=HELP)
     given = parser.parse_args()
     end, chosen = time.monotonic() + 60.0 * given.minutes, [c for c in cells() if given.only in c.name]
+    if given.strict:
+        chosen = [cell for cell in chosen if isinstance(cell.domain, Numeric)]
     # A run that stops early has cells of all kinds.
     chosen = [chosen[place] for place in np.random.default_rng(0).permutation(len(chosen))]
     results = {c: defaultdict[tuple[str, str], list[tuple[float, float]]](list) for c in chosen}
     for place, cell in itertools.product(range(given.runs), chosen):
         if time.monotonic() < end:
-            for key, pair in run(cell, place).items():
+            for key, pair in run(cell, place, strict=given.strict).items():
                 results[cell][key].append(pair)
-    tables: list[Table] = [table("coverage", KINDS, rows(results))]
+    tables: list[Table] = [table("coverage_strict" if given.strict else "coverage", KINDS, rows(results))]
     show(tables, given.write)
 
 

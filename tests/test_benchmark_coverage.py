@@ -15,7 +15,7 @@ def test_cells_have_values_with_a_step_of_which_most_intervals_hold_the_truth() 
     of_steps = [cell for cell in cells() if cell.n == 2_000 and cell.people in STEPPED and cell.label == "SW"]
     assert {cell.people for cell in of_steps} == set(STEPPED)
     for cell in of_steps:
-        found = run(cell, 0)
+        found = run(cell, 0, strict=True)
         certain = {name: held for (name, condition), (held, _) in found.items() if condition == CERTAIN}
         assert {"quantiles", "ranges", "cdf", "distribution", ALL} <= set(certain)
         assert min(certain[name] for name in ("quantiles", "ranges", "cdf")) >= 0.9
