@@ -178,8 +178,8 @@ class Client:
         if self.attribute.has_users:
             ids = self._user_ids(user_ids, people)
             self._check_turns(ids, times)
-            texts = user_ids is not None and pa.types.is_string(_column(user_ids, people, "user_ids").type)
-            columns["user_id"] = ids.cast(pa.string()) if texts else ids
+            given = None if user_ids is None else _column(user_ids, people, "user_ids")
+            columns["user_id"] = given if given is not None and pa.types.is_string(given.type) else ids
         elif user_ids is not None:
             raise ValueError(
                 f"reports of {self.attribute.name!r} have no users (users: none): leave user ids out"

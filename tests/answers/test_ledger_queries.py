@@ -74,7 +74,6 @@ STUDY = "study.yaml"
 COMMANDS = {
     "estimate": f"estimate --study {STUDY} --input reports.jsonl --output out",
     "stream": f"stream --study {STUDY} --input reports.jsonl --output out --user-id-key-file key",
-    "ledger of reports": f"ledger --study {STUDY} --input reports.jsonl",
     "ledger of a folder": "",
 }
 
