@@ -163,7 +163,7 @@ UNKNOWN = "it starts neither like Avro or Parquet, nor (gzipped or not) with JSO
         (b"\x89PNG\r\n", UNKNOWN),
         (b'[{"user_id": "u"}]', "it is a JSON array"),
         (json.dumps(RECORDS, indent=1).encode(), "it is a JSON array"),
-        (gzip.compress(json.dumps(RECORDS).encode()), "it is a JSON array"),
+        (gzip.compress(json.dumps(RECORDS).encode(), mtime=0), "it is a JSON array"),
         (lines().decode().encode("utf-16"), "it is text in UTF-16"),
         (lines().decode().encode("utf-16-le"), "it is text in UTF-16"),
     ],
@@ -341,7 +341,7 @@ def flushed_gzip() -> bytes:
     ("data", "reports", "detail"),
     [
         (lines()[:-30], 299, "the file ends inside a line: it was cut short, or is still being written"),
-        (gzip.compress(lines())[:-200], 0, "it ends too early"),
+        (gzip.compress(lines(), mtime=0)[:-200], 0, "it ends too early"),
         (flushed_gzip(), 0, "it ends too early"),
         (FIXED[: BLOCK_ENDS[2] + 7], 140, "the file ends inside a block"),
     ],
