@@ -1,10 +1,12 @@
 """How often the intervals of estimates hold the truth, under each condition.
 
-    python -m benchmarks.coverage [--strict] [--runs 20] [--minutes 30] [--only WORDS] [--write docs/measured]
+    python -m benchmarks.coverage [--strict] [--held-out] [--runs 20] [--minutes 30] [--only WORDS]
+        [--write docs/measured]
 
 Each run draws people anew from a population, perturbs their values, and computes the intervals. The truth is
 that of the people who were drawn. Runs are made in rounds over all cells until the time is up. With
-``--strict`` they are of the certain intervals of numbers alone, which take a sixth of the time.
+``--strict`` they are of the certain intervals of numbers alone, which take a sixth of the time. With
+``--held-out`` they are of the columns of numbers on which nobody tunes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from benchmarks.grid import held_out
 from benchmarks.grid import populations as shapes
 from benchmarks.pages import HELP, Table, show, table
 from ldpbeam.attributes import Attribute, ServiceVersion
@@ -199,6 +202,15 @@ def cells() -> Iterator[Cell]:
         yield Cell(label, OF_NUMBERS[label], *(STEPPED[name][0], name, STEPPED[name][1]), n, epsilon)
 
 
+def held_out_cells() -> Iterator[Cell]:
+    """Those of the columns on which nobody tunes."""
+    any_value = {one.name: (NUMBERS, one.draw) for one in held_out.NUMBERS}
+    columns = any_value | dict(held_out.STEPPED)
+    for label, epsilon, name in itertools.product(("SW", "PM"), held_out.EPSILONS, columns):
+        domain, population = columns[name]
+        yield Cell(label, OF_NUMBERS[label], domain, name, population, held_out.PEOPLE[0], epsilon)
+
+
 def truths(cell: Cell, people: Any, intervals: Intervals) -> dict[str, Floats]:
     """The true numbers of the people who were drawn, by the name of the intervals."""
     if isinstance(people, KeyValuePairs):
@@ -318,12 +330,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--strict", action="store_true", help="certain intervals of numbers alone")
+    parser.add_argument("--held-out", action="store_true", help="columns on which nobody tunes")
     parser.add_argument("--runs", type=int, default=20, help="runs per cell")
     parser.add_argument("--minutes", type=float, default=np.inf, help="stop after about so long")
     parser.add_argument("--only", default="", help="the cells whose name has this text")
     parser.add_argument("--write", type=Path, help=HELP)
     given = parser.parse_args()
-    end, chosen = time.monotonic() + 60.0 * given.minutes, [c for c in cells() if given.only in c.name]
+    end, every = time.monotonic() + 60.0 * given.minutes, held_out_cells() if given.held_out else cells()
+    chosen = [cell for cell in every if given.only in cell.name]
     if given.strict:
         chosen = [cell for cell in chosen if isinstance(cell.domain, Numeric)]
     # A run that stops early has cells of all kinds.
@@ -333,7 +347,8 @@ def main() -> None:
         if time.monotonic() < end:
             for key, pair in run(cell, place, strict=given.strict).items():
                 results[cell][key].append(pair)
-    tables: list[Table] = [table("coverage_strict" if given.strict else "coverage", KINDS, rows(results))]
+    name = "coverage" + "_held_out" * given.held_out + "_strict" * given.strict
+    tables: list[Table] = [table(name, KINDS, rows(results))]
     show(tables, given.write)
 
 

@@ -14,6 +14,7 @@ from benchmarks.pages import SUFFIXES
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "measured.md", DOCS / "published.md")
+_HELD_OUT_EPSILONS = ("epsilon 0.5", "epsilon 1", "epsilon 2", "epsilon 4")
 #: The columns that are shown of a file, and of which rows: those whose cells are among these.
 TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
     "grid_auto": (
@@ -49,6 +50,18 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
     "grid_other_losses": (
         ("cells of", "cells", "KS", "5% and 95% quantile", "squared error of buckets"),
         {"cells of": ("all", "SW", "PM", "ULE")},
+    ),
+    "held_out": (
+        ("cells of", "cells", "seeds", "geometric mean", "cells above 1.20", "beyond noise"),
+        {"cells of": ("all", "SW", "PM", "GRR", "OLH", "ULE", *_HELD_OUT_EPSILONS)},
+    ),
+    "held_out_fixed": (
+        ("method", "all its cells", "SW", "PM", "GRR", "OLH", "ULE"),
+        {"method": ("ems", "ems, accelerated", "em", "inversion", "norm_sub", "ule", "mr, halving")},
+    ),
+    "held_out_other_losses": (
+        ("cells of", "cells", "KS", "5% and 95% quantile", "squared error of buckets"),
+        {"cells of": ("all", "SW", "PM", "ULE", *_HELD_OUT_EPSILONS)},
     ),
     "coverage": (
         ("of", "number", "interval", "runs", "held"),

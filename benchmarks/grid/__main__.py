@@ -31,7 +31,11 @@ from benchmarks.pages import HELP, show
 OTHERS = {"KS": "ks", "5% and 95% quantile": "tails", "squared error of buckets": "squares"}
 
 #: The tables of what is held out that are kept, and their names.
-KEPT_OF_HELD_OUT = {"grid_auto": "held_out", "grid_other_losses": "held_out_other_losses"}
+KEPT_OF_HELD_OUT = {
+    "grid_auto": "held_out",
+    "grid_fixed": "held_out_fixed",
+    "grid_other_losses": "held_out_other_losses",
+}
 
 Task = tuple[Cell, int, tuple[Method, ...]]
 

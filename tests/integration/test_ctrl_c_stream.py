@@ -94,4 +94,5 @@ def test_the_second_ctrl_c_ends_it_at_once(arguments: Any, mark: str, tmp_path: 
         run.press_until_it_ends(CTRL_C)
         assert run.wait() == 130, run.said
     assert "Traceback" not in run.said
-    assert run.said.strip().splitlines()[-1].startswith(f"ldpbeam: {SECOND}")
+    # Python may add a line on what a process left that was just starting.
+    assert f"ldpbeam: {SECOND}" in run.said
