@@ -1,4 +1,4 @@
-"""Renew the tables of docs/measured.md and docs/published.md from the CSV files of docs/measured.
+"""Renew the tables of docs/measured.md, docs/held_out.md and docs/published.md from the CSV files of docs/measured.
 
 python -m benchmarks.measured
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.pages import SUFFIXES
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "measured.md", DOCS / "published.md")
+PAGES = (DOCS / "measured.md", DOCS / "held_out.md", DOCS / "published.md")
 _HELD_OUT_EPSILONS = ("epsilon 0.5", "epsilon 1", "epsilon 2", "epsilon 4")
 #: The columns that are shown of a file, and of which rows: those whose cells are among these.
 TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
@@ -62,6 +62,10 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
     "held_out_other_losses": (
         ("cells of", "cells", "KS", "5% and 95% quantile", "squared error of buckets"),
         {"cells of": ("all", "SW", "PM", "ULE", *_HELD_OUT_EPSILONS)},
+    ),
+    "coverage_held_out": (
+        ("of", "number", "interval", "runs", "held", "held by the worst", "width"),
+        {"number": ("mean", "quantiles", "ranges", "values of 2%", "all of these")},
     ),
     "coverage": (
         ("of", "number", "interval", "runs", "held"),

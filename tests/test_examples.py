@@ -160,7 +160,7 @@ def test_a_record_of_eight_features_gives_shares_within_three_standard_errors(
     assert run(monkeypatch, "interests/interests.py", "--people", 8_000) == 0
     monkeypatch.delitem(sys.modules, "client")
     out = capsys.readouterr().out
-    assert "0 of 8 tests say" in out and "64,000 reports in = 64,000 used" in out
+    assert "all 8 tests of fit passed" in out and "64,000 reports in = 64,000 used" in out
     pairs = np.array(re.findall(r"(0\.\d{4}) \((0\.\d{4})\)", out), float)
     assert len(pairs) == 32
     own, other = 0.92, 0.0288

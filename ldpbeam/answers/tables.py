@@ -12,7 +12,7 @@ from ldpbeam.answers.fitting import print_fitting, table_of
 from ldpbeam.answers.partial import with_partial
 from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.domains import digits_of
-from ldpbeam.estimators.estimate import PairAnswer
+from ldpbeam.pair_answer import PairAnswer
 from ldpbeam.printing import note
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import format_duration

@@ -13,7 +13,7 @@ from ldpbeam import metrics
 from ldpbeam.answers.people import People
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.estimators import Estimate
-from ldpbeam.estimators.estimate import Axis, PairAnswer
+from ldpbeam.pair_answer import Axis, PairAnswer
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, Summary, attribute_of
 from ldpbeam.transforms.candidates import names_of

@@ -13,7 +13,7 @@ from ldpbeam.answers.tables import dependence_of
 from ldpbeam.charts.figures import Figure, of
 from ldpbeam.charts.names import row, rows_figure
 from ldpbeam.charts.subject import Subject
-from ldpbeam.estimators.estimate import Axis, PairAnswer
+from ldpbeam.pair_answer import Axis, PairAnswer
 
 #: The height of a table in pixels.
 HEIGHT = 300

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 
 from ldpbeam.certainty import Intervals
 from ldpbeam.domains import on_steps
-from ldpbeam.estimators.estimate import PairAnswer
+from ldpbeam.pair_answer import PairAnswer
 from ldpbeam.times import milliseconds, rfc3339
 from ldpbeam.windows import FAR, Bounds
 

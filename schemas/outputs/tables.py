@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam import metrics
-from ldpbeam.estimators.estimate import Measured, PairAnswer
+from ldpbeam.pair_answer import Measured, PairAnswer
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.rows import (

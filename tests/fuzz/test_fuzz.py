@@ -57,10 +57,10 @@ def test_an_input_can_be_made_again_from_its_number(target: Target) -> None:
     assert target.input(3, 10_000) != target.input(4, 10_000)
 
 
-def test_a_week_has_an_hour_of_each_target_and_of_the_simulation() -> None:
+def test_a_week_has_an_hour_of_each_target_of_the_simulation_and_of_the_sweep() -> None:
     weekly = yaml.safe_load((TESTS.parent / ".github" / "workflows" / "weekly.yml").read_text())
     matrix = weekly["jobs"]["fuzz"]["strategy"]["matrix"]["target"]
-    assert sorted(matrix) == sorted([*(target.name for target in TARGETS), "simulation"])
+    assert sorted(matrix) == sorted([*(target.name for target in TARGETS), "simulation", "sweep"])
 
 
 def test_a_line_with_another_fate_by_another_way_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

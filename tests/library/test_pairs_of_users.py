@@ -10,8 +10,8 @@ import pytest
 
 import ldpbeam as ldp
 from ldpbeam.errors import UserError
-from ldpbeam.estimators.estimate import PairAnswer
 from ldpbeam.library.tables import decoded_batches
+from ldpbeam.pair_answer import PairAnswer
 from ldpbeam.schemas.outputs.checked import fields_of, record_of
 from ldpbeam.statistics import merge
 from ldpbeam.transforms.reports.validation import checked_columns

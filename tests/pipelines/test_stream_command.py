@@ -44,7 +44,7 @@ def test_what_became_of_the_reports_is_said_before_any_has_come(
     written: list[dict[str, Any]] = []
     write = stream._write_accounting
     monkeypatch.setattr(
-        stream, "_write_accounting", lambda *run: [write(*run), written.append(stream._accounting(run[1]))]
+        stream, "_write_accounting", lambda *run: [write(*run), written.append(run[1].manifest.accounting)]
     )
     (tmp_path / "in").mkdir()
     done, accounting = ran(command, tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 
 from benchmarks.measured import PAGES, TABLES, renewed
@@ -35,3 +37,14 @@ def test_a_table_is_kept_with_numbers_that_programs_read(tmp_path: Path) -> None
         '"a, b",1200.0,3.5,7,0.955,low\n'
         "c,2.0,0.1,,1.000,\n"
     )
+
+
+def test_the_readme_has_the_figures_of_columns_on_which_nobody_tunes() -> None:
+    with (DOCS / "measured" / "held_out.csv").open(encoding="utf-8", newline="") as lines:
+        means = {row["cells of"]: f"{float(row['geometric mean']):.2f}" for row in csv.DictReader(lines)}
+    readme = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
+    said = re.search(
+        r"its error is ([\d.]+) times .*?\(([\d.]+) at epsilon 0\.5, ([\d.]+) at epsilon 4\)", readme
+    )
+    assert said is not None
+    assert said.groups() == (means["all"], means["epsilon 0.5"], means["epsilon 4"])

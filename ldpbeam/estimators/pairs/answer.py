@@ -10,9 +10,10 @@ from scipy.special import gammaincc, ndtri
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats
-from ldpbeam.estimators.estimate import Conditional, Estimate, Measured, Numbers, PairAnswer
+from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.pairs.counts import BUCKETS, GROUPS, Half, halves
 from ldpbeam.estimators.pairs.dependence import Cells, Fit, Side, dependent, draws, fits, weights
+from ldpbeam.pair_answer import Conditional, Measured, Numbers, PairAnswer
 from ldpbeam.statistics import Statistic
 
 #: So many tables are drawn for intervals.

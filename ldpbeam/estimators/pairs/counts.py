@@ -12,9 +12,9 @@ from ldpbeam.density.draws import draws
 from ldpbeam.domains import Categories, Floats, Integers, Numeric
 from ldpbeam.estimators.auto.dispatch import auto
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
-from ldpbeam.estimators.estimate import Axis
 from ldpbeam.estimators.pairs.dependence import Cells, Side
 from ldpbeam.estimators.question import Question
+from ldpbeam.pair_answer import Axis
 from ldpbeam.statistics import Statistic, part_of
 
 #: Numbers are estimated in at most so many value buckets, and told in at most so many groups of these.

@@ -179,9 +179,10 @@ def table_of(
 def _numbers(value: Any) -> Floats:
     """Numbers of any shape; one NaN in the place of something else."""
     try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        numbers = np.array(value)
+    except ValueError:
         return np.full(1, np.nan)
+    return numbers.astype(np.float64) if numbers.dtype.kind in "iuf" else np.full(1, np.nan)
 
 
 def checked_epsilon(table: Floats, names: Sequence[str], epsilon: float) -> float:
