@@ -1,4 +1,4 @@
-"""Renew the tables of docs/measured.md, docs/held_out.md and docs/published.md from the CSV files of docs/measured.
+"""Renew the tables of docs/{measured,held_out,published}.md from the CSV files of docs/measured.
 
 python -m benchmarks.measured
 """
