@@ -65,7 +65,7 @@ def _added_up(output: str, done: threading.Event) -> list[str]:
     """
     # A process of its own takes no time from workers in this one, and can be ended at once.
     child = subprocess.Popen(
-        [sys.executable, "-m", "ldpbeam", "ledger", output, "--accept-missing", "--quiet"],
+        [sys.executable, "-m", "ldpbeam", "ledger", output, "--accept-missing"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
