@@ -191,8 +191,11 @@ def study_of(number: int) -> dict[str, Any]:
             more["user_ids"] = [f"u{place}" for place in range(n)]
         if "windows" in options:
             more["event_times"] = TIME
+        remembering = any("lifetime_epsilon" in service for service in attribute["services"].values())
+        key = rng.bytes(32) if remembering else None
         tables = [
-            sent(ldp.Client(study, "x", name, rng=rng), people, more, rng) for name in attribute["services"]
+            sent(ldp.Client(study, "x", name, rng=rng, device_key=key), people, more, rng)
+            for name in attribute["services"]
         ]
         for record in ldp.estimate(study, tables):
             chosen = np.flatnonzero(group == (record.group or ""))
