@@ -21,8 +21,7 @@ HEIGHT = 300
 
 def table(subject: Subject) -> Figure | None:
     """The joint shares of a pair, by how often they are what independence would have; None of others."""
-    panels, said = subject.panels(lambda record: record.pair)
-    pairs = [(panel.title, panel.record.pair) for panel in panels if panel.record and panel.record.pair]
+    pairs, said = _pairs(subject)
     if not pairs:
         return None
     first, second = pairs[0][1].axes
@@ -45,6 +44,12 @@ def table(subject: Subject) -> Figure | None:
         caption=" ".join([*said, "Pale cells have few people."]),
         summary=[": ".join(filter(None, (title, dependence_of(pair)))) + "." for title, pair in pairs],
     )
+
+
+def _pairs(subject: Subject) -> tuple[list[tuple[str, PairAnswer]], list[str]]:
+    """The title and the answer of each panel of a pair, and sentences on what they show and leave out."""
+    panels, said = subject.panels(lambda record: record.pair)
+    return [(panel.title, panel.record.pair) for panel in panels if panel.record and panel.record.pair], said
 
 
 def _placed(name: str, near: Any, far: Any, axis: Axis) -> dict[str, Any]:
@@ -73,18 +78,17 @@ def _place(name: str, axis: Axis, group: int) -> dict[str, Any]:
 
 def given(subject: Subject) -> Figure | None:
     """What the people in each group of one attribute of a pair have of the other; None of others."""
-    panels, said = subject.panels(lambda record: record.pair)
-    pairs = [(panel.title, panel.record.pair) for panel in panels if panel.record and panel.record.pair]
+    pairs, said = _pairs(subject)
     if not pairs:
         return None
     rows = []
     for title, pair in pairs:
-        one = next((own for own in pair.given if own.means), pair.given[0])
-        numbers, labels = one.means or one.shares, [one.given[place] for place in range(len(one.given))]
-        named = [title] if one.means else [f"{title} {one.of[place]}".strip() for place in range(len(one.of))]
+        drawn = next((answer for answer in pair.given if answer.means), pair.given[0])
+        numbers, labels = drawn.means or drawn.shares, [drawn.given[at] for at in range(len(drawn.given))]
+        named = [title] if drawn.means else [f"{title} {drawn.of[at]}".strip() for at in range(len(drawn.of))]
         ends = zip(numbers.value, numbers.low or numbers.value, numbers.high or numbers.value, strict=True)
         for (label, panel), (value, *between) in zip(product(labels, named), ends, strict=True):
             rows.append(row("estimate", panel, label, value, tuple(between)))
-    title = f"{one.of.attribute} by {one.given.attribute}"
-    shares, own = one.means is None, list(dict.fromkeys(row["panel"] for row in rows))
-    return rows_figure(title, f"mean {one.of.attribute}", rows, own, said, shares=shares)
+    title, shares = f"{drawn.of.attribute} by {drawn.given.attribute}", drawn.means is None
+    panels = list(dict.fromkeys(drawn_row["panel"] for drawn_row in rows))
+    return rows_figure(title, f"mean {drawn.of.attribute}", rows, panels, said, shares=shares)

@@ -176,9 +176,9 @@ class Client:
             raise ValueError("the study has a panel: give user_ids, which say whose turn it is")
         columns: dict[str, pa.Array] = {}
         if self.attribute.has_users:
-            ids = self._user_ids(user_ids, people)
-            self._check_turns(ids, times)
             given = None if user_ids is None else _column(user_ids, people, "user_ids")
+            ids = self._user_ids(given, people)
+            self._check_turns(ids, times)
             columns["user_id"] = given if given is not None and pa.types.is_string(given.type) else ids
         elif user_ids is not None:
             raise ValueError(
@@ -330,17 +330,17 @@ class Client:
         assert isinstance(self.attribute.domain, KeyValues)
         return scaled_means(self.attribute.domain, means)
 
-    def _user_ids(self, given: Any, people: int) -> pa.Array:
-        """User ids as bytes, n values.
+    def _user_ids(self, given: pa.Array | None, people: int) -> pa.Array:
+        """User ids as bytes, n values; random ones if none are given.
 
         Raises:
-            ValueError: if there are not as many as people, or one is missing or too long.
+            ValueError: if one is missing or too long, or a device key cannot be of all of them.
         """
         if given is None:
             if self._device_key is not None and people > 1:
                 raise ValueError("a device key is of one user: give user_ids, the same id for each report")
             return payload_column(random_ids(people, self._uniforms)).cast(pa.binary())
-        ids = cast_column("user_id", _column(given, people, "user_ids"))
+        ids = cast_column("user_id", given)
         if self._device_key is not None and people > 1 and len(ids.unique()) > 1:
             raise ValueError(
                 "a device key is of one user, and user_ids names several: make a client for each"
