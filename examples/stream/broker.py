@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 import maven
+from ports import held_port, port_of
 
 POM = Path(__file__).with_name("broker.xml")
 VERSION = "3.9.1"  # as there
@@ -63,11 +64,12 @@ class Broker:
         self._settings = folder / "server.properties"
         self._log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
-        port, controller = _free_port(), _free_port()
+        self._held = [held_port() for _ in range(3)]
+        port, controller, second = map(port_of, self._held)
         #: Where clients reach it, as ``host:port``.
         self.address = f"localhost:{port}"
         #: Where clients reach the second listener.
-        self.second = f"localhost:{_free_port()}"
+        self.second = f"localhost:{second}"
         listeners = f"PLAINTEXT://{self.address},CONTROLLER://localhost:{controller}"
         self._settings.write_text(
             "".join(
@@ -102,6 +104,8 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+        for held in self._held:
+            held.close()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -120,7 +124,7 @@ class Broker:
         while not _answers(self.address):
             if self._process.poll() is not None or time.monotonic() > end:
                 self.kill()
-                raise NoBrokerError(f"the broker did not start; its last line: {self._last_line()}")
+                raise NoBrokerError(f"the broker did not start; its log ends:\n{self._log_end()}")
             time.sleep(0.1)
 
     def kill(self) -> None:
@@ -136,9 +140,8 @@ class Broker:
         if done.returncode:
             raise NoBrokerError(f"{arguments[0]}: {(done.stdout + done.stderr).strip()[-500:]}")
 
-    def _last_line(self) -> str:
-        lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1] if lines else "there is none"
+    def _log_end(self) -> str:
+        return self._log.read_text(errors="replace").strip()[-3000:]
 
 
 @contextlib.contextmanager
@@ -165,9 +168,3 @@ def _answers(address: str) -> bool:
         )
     except (OSError, KafkaException):
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])

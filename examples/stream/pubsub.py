@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ports import held_port, port_of
+
 PROJECT = "ldp-test"
 TESTS = Path(__file__).parents[2] / "tests" / "integration"
 PATIENCE = 180.0  # seconds; the emulator is ready after about five
@@ -64,8 +66,8 @@ def emulator() -> Iterator[str]:
     gcloud = shutil.which("gcloud")
     if gcloud is None:
         raise NoServerError("there is no gcloud on PATH to start Google's emulator")
-    address = f"localhost:{_free_port()}"
-    with tempfile.TemporaryDirectory(prefix="pubsub-emulator-") as folder:
+    with held_port() as held, tempfile.TemporaryDirectory(prefix="pubsub-emulator-") as folder:
+        address = f"localhost:{port_of(held)}"
         log = Path(folder) / "log"
         command = [gcloud, "beta", "emulators", "pubsub", "start", f"--project={PROJECT}"]
         with log.open("wb") as output:
@@ -120,9 +122,3 @@ def _check_that_it_answers(address: str) -> None:
             f"PUBSUB_EMULATOR_HOST is {address!r}, where nothing answers ({error}): start a server there, "
             "or unset it and one is started"
         ) from None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])

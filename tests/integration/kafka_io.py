@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from maven import jars
+from ports import held_port, port_of
 from support.waiting import wait_until
 
 from ldpbeam.runners.flink import boot
@@ -32,16 +33,14 @@ def expansion_service() -> Iterator[str]:
     Raises:
         MavenError: if the jars cannot be had.
     """
-    with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
+    with held_port() as held, tempfile.TemporaryDirectory() as folder:
         # The service sends what is on its class path with each job, and insists on something: this folder.
         class_path = f"{jars(Path(__file__).with_suffix('.xml'))}/*:{folder}"
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
+        port = port_of(held)
         worker = Path(folder, "worker")
         worker.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
         worker.chmod(0o755)
         config = json.dumps({"command": str(worker), "env": {CLASS_PATH: class_path}})
-        probe.close()
         command = ["java", "-cp", class_path, "org.apache.beam.sdk.expansion.service.ExpansionService"]
         command += [str(port), "--javaClassLookupAllowlistFile=*", "--defaultEnvironmentType=PROCESS"]
         with subprocess.Popen([*command, f"--defaultEnvironmentConfig={config}"]) as service:

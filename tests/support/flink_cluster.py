@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import psutil
 from maven import MavenError, jars
+from ports import held_port, port_of
 
 from ldpbeam.runners.flink.rest import FlinkError, Rest
 
@@ -92,7 +92,10 @@ class Cluster:
     ) -> None:
         self.folder = folder.absolute()
         self.environment = dict(environment or {})
-        self.rest = Rest(f"localhost:{port or _free_port()}")
+        # As long as this object lives: a cluster that was stopped may start again.
+        self._held = [held_port(), held_port()]
+        rest, self._rpc = map(port_of, self._held)
+        self.rest = Rest(f"localhost:{port or rest}")
         self.job_server = self.folder / "job-server.jar"
         #: The processes that were started and not killed by this object, by their names.
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -110,7 +113,7 @@ class Cluster:
         settings = {
             **SETTINGS,
             "rest.port": int(self.rest.address.rpartition(":")[2]),
-            "jobmanager.rpc.port": _free_port(),
+            "jobmanager.rpc.port": self._rpc,
             "io.tmp.dirs": str(self.folder / "tmp"),
             "state.checkpoints.dir": (self.folder / "checkpoints").as_uri(),
         }
@@ -210,12 +213,6 @@ def _write_job_server(path: Path, class_path: Sequence[Path]) -> None:
         lines.append("\r\n ".join(parts) + "\r\n")
     with zipfile.ZipFile(path, "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", "".join(lines))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
 
 
 def main(what: str, folder: Path = ROOT / "build" / "flink") -> None:
