@@ -6,9 +6,9 @@ import socket
 def held_port() -> socket.socket:
     """A socket that keeps a port of loopback free for a server, until the socket is closed.
 
-    A Java server binds its port seconds after it was given the number. Meanwhile any connection on the machine
-    may get that port for its own end, unless a socket is bound to it. The server can bind it all the same:
-    this socket does not listen, and both set ``SO_REUSEADDR``.
+    A Java server binds its port seconds after it was given the number. Meanwhile any connection on the
+    machine may get that port for its own end, unless a socket is bound to it. The server can bind it all the
+    same: this socket does not listen, and both set ``SO_REUSEADDR``.
     """
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
