@@ -134,7 +134,7 @@ def _run(request: Request, watch: Watch | None) -> int:
         )
         run = Run(spool, manifest, feed, solving, Clock(), _pane_line)
         if opened.removed:
-            run.lose(now())
+            run.lose()
         if watch is not None:
             watch(output, run)
         with (

@@ -31,6 +31,7 @@ class Manifest:
         number: the number of the commit, from 1.
         position: where the feed goes on, as it said.
         watermark: the watermark; None before there was one.
+        clock: the server's clock or less; None before anything had arrived.
         counts: what became of the reports, by name, but for those that wait.
         in_open_windows: how many reports wait of which no pane has counted what became of them.
         letter_files: how many files of dead letters there are.
@@ -48,6 +49,7 @@ class Manifest:
     number: int = 0
     position: Mapping[str, Any] = field(default_factory=dict)
     watermark: int | None = None
+    clock: int | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     in_open_windows: int = 0
     letter_files: int = 0

@@ -158,7 +158,7 @@ class Run:
         self._segments = {
             number: Segment(rows, None if over is None else now) for number, rows, over in manifest.segments
         }
-        self.marks = Watermarks(spool.disorder, now, manifest.watermark)
+        self.marks = Watermarks(spool.disorder, now, manifest.watermark, manifest.clock)
         self._unsolved = [
             Pane(attribute, start, end, pane_index, Stored(*stored), *refused)
             for attribute, start, end, pane_index, stored, *refused in manifest.unsolved
@@ -224,24 +224,23 @@ class Run:
 
     @property
     def _clocks(self) -> tuple[int, int]:
-        """The clocks of this machine and of the server, the earlier one first: one may be wrong.
-
-        Reports were read up to the watermark and the disorder, so no clock is earlier that an earlier process
-        has seen.
-        """
-        here, server, reached = self.clock.now(), self.marks.clock(self.clock.elapsed()), self.marks.at()
+        """The clocks of this machine and of the server, the earlier one first: one may be wrong."""
+        here, server = self.clock.now(), self.marks.clock(self.clock.elapsed())
         server = here if server is None else server
-        latest = max(here, server)
-        return min(here, server), latest if reached is None else max(latest, reached + self.spool.disorder)
+        return min(here, server), max(here, server)
 
     def _note_loss(self, at: int | None) -> None:
         if at not in (None, self._lost_at):
             self._lost_at = at
-            self.lose(max(at, self._clocks[1]))
+            self.lose(at)
 
-    def lose(self, now: int) -> None:
-        """Messages are gone that were not read: all windows that begin before now may lack reports."""
-        self._incomplete_before = max(now, self._incomplete_before or now)
+    def lose(self, at: int = -FAR) -> None:
+        """Messages are gone that were not read: all windows may lack reports that begin before now.
+
+        Args:
+            at: when that was found, by the clock of the feed.
+        """
+        self._incomplete_before = max(at, self._clocks[1], self._incomplete_before or at)
         self.lost = self.changed = True
 
     def _wants_commit(self, now: int) -> bool:
@@ -401,6 +400,7 @@ class Run:
             number=number,
             position=position,
             watermark=self.marks.at(),
+            clock=self.marks.clock(now),
             counts={**+self.counts},
             in_open_windows=self.windows.reports,
             letter_files=self._letter_files,

@@ -55,11 +55,6 @@ class Solving:
         self._waiting.append(pane)
         self._send()
 
-    @property
-    def panes(self) -> int:
-        """How many panes are not finished."""
-        return len(self._waiting) + len(self._sent)
-
     def finished(self) -> Iterator[tuple[Pane, Finished | None]]:
         """The panes that are finished since the last call, in their order; None for one that is left out."""
         while self._future is not None and self._future.done():

@@ -41,11 +41,6 @@ class Later:
     published: dict[str, str]
     waiting: deque[Pane] = field(default_factory=deque)
 
-    @property
-    def panes(self) -> int:
-        """How many panes are not finished."""
-        return len(self.waiting)
-
     def begin(self, pane: Pane) -> None:
         """Finish it later."""
         self.waiting.append(pane)

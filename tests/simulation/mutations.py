@@ -64,7 +64,7 @@ def _a_number_of_dead_letters_twice(patch: MonkeyPatch) -> None:
 
 
 def _the_watermark_begins_anew(patch: MonkeyPatch) -> None:
-    patch.setattr(run, "Watermarks", lambda disorder, now, _: Watermarks(disorder, now, None))
+    patch.setattr(run, "Watermarks", lambda disorder, now, _, clock: Watermarks(disorder, now, None, clock))
 
 
 def _a_pane_has_the_number_of_the_one_before(patch: MonkeyPatch) -> None:

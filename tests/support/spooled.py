@@ -93,7 +93,6 @@ class AtOnce:
 
     how: Finishing
     ready: list[tuple[Pane, Finished | None]] = field(default_factory=list)
-    panes: int = 0
 
     def begin(self, pane: Pane) -> None:
         """Finish a pane."""
@@ -126,13 +125,7 @@ class Stream:
         spending = Spending(0, 0, 0, Cells(study.windows.period), 1)
         date = max(int(np.max(batch.column("event_time").to_numpy())) for batch in self.batches) + 1
         return Run(
-            Spool(
-                study,
-                RUN,
-                spool,
-                str(self.folder / "dead_letters"),
-                self.disorder,
-            ),
+            Spool(study, RUN, spool, str(self.folder / "dead_letters"), self.disorder),
             manifest,
             BatchFeed(self.batches, manifest.position.get("next", 0)),
             AtOnce(Finishing(study, str(self.output), RUN, spool, spending)),

@@ -148,6 +148,15 @@ def test_a_process_goes_on_behind_no_watermark_of_the_one_before() -> None:
     assert watermarks.at() == said
 
 
+def test_a_process_knows_the_clock_that_the_one_before_knew_until_it_knows_a_later_one() -> None:
+    watermarks = Watermarks(DISORDER, 0, None, NOW)
+    assert watermarks.clock(0) == NOW
+    watermarks.take(0, 0, np.array([BACKLOG]), BACKLOG, BACKLOG)
+    assert watermarks.clock(0) == NOW
+    watermarks.take(0, 0, np.array([NOW]), NOW, NOW + SECOND)
+    assert watermarks.clock(SECOND) == NOW + 2 * SECOND
+
+
 def test_reports_of_a_partition_that_is_not_found_yet_are_not_late() -> None:
     """It was made, and got a report, after the last answer that named all; the others go on meanwhile."""
     read = Read(2)

@@ -218,7 +218,8 @@ class _Consumed(OpenFeed):
         at_fault = [[*map(int, message.split("/"))] for message in self._record.at_fault]
         begins = [begin for each, begin, *_ in (*suspects, *at_fault) if each == number and begin >= first]
         begin = min(begins, default=None)
-        group = _group(number, first, suspects)
+        ranges = [last - begin + 1 for each, begin, last in suspects if (each, begin) == (number, first)]
+        group = max(ranges, default=0) // GROUPS
         if group > 1:
             # Somebody may have killed the process, and then none of them is at fault.
             end = min([first + group, *(at for each, at in at_fault if each == number and at > first)])
@@ -442,9 +443,3 @@ class _Consumed(OpenFeed):
         for partition in self._partitions.values():
             partition.waiting.clear()
         self._record.clear()
-
-
-def _group(partition: int, first: int, suspects: Sequence[Sequence[int]]) -> int:
-    """How many suspects from an offset on are decoded together: a hundredth of their range, or one."""
-    ranges = [last - begin + 1 for each, begin, last in suspects if (each, begin) == (partition, first)]
-    return max(ranges, default=0) // GROUPS

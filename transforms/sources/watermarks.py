@@ -167,15 +167,18 @@ class Watermarks:
         disorder: how many milliseconds out of order reports arrive at most, as the user declared.
         elapsed: when the feed was opened.
         said: the watermark of an earlier process, behind which it does not go.
+        clock: the server's clock or less, as an earlier process knew it: what told it is not read again.
     """
 
-    def __init__(self, disorder: int, elapsed: int, said: int | None = None) -> None:
+    def __init__(
+        self, disorder: int, elapsed: int, said: int | None = None, clock: int | None = None
+    ) -> None:
         self._disorder = disorder
         self._began = elapsed
         self._claims: dict[int, Claim] = {}
         #: (when, the median of the claims) in order of time.
         self._medians: deque[tuple[int, int]] = deque()
-        self._said = said
+        self._said, self._earlier = said, [] if clock is None else [clock]
 
     def take(
         self, partition: int, elapsed: int, times: NDArray[np.int64], oldest: int | None, newest: int
@@ -233,9 +236,9 @@ class Watermarks:
         times may be of this machine, whose clock may be wrong.
         """
         clocks = [claim.clock(elapsed) for claim in self._claims.values()]
-        known = [clock for clock in clocks if clock is not None]
         leads = [claim.lead for claim in self._claims.values() if claim.lead is not None]
-        return max(known) + min(leads, default=0) if known else None
+        known = [clock + min(leads, default=0) for clock in clocks if clock is not None]
+        return max([*self._earlier, *known], default=None)
 
     def _of(self, partition: int) -> Claim:
         if partition not in self._claims:
