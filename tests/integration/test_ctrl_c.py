@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from listeners import listeners
+from stream_runs import MARK, processes_of
 from terminal import CTRL_C, ldpbeam, paused, terminal
 
 pytestmark = pytest.mark.slow
@@ -47,10 +50,15 @@ def reports(command: Any, study: Path, people: Path, tmp_path: Path) -> Path:
     return tmp_path / "reports"
 
 
-def interrupted(function: str, folder: Path, *arguments: object, call: int = 1) -> str:
-    """What a command says when it is interrupted at a call of a function; its progress is left out."""
-    with terminal(paused(function, folder, *arguments, call=call)) as run:
+def interrupted(function: str, folder: Path, *arguments: object) -> str:
+    """What a command says when it is interrupted at a call of a function; its progress is left out.
+
+    Nothing of it listens then.
+    """
+    mark = f"batch-{os.getpid()}"
+    with terminal(paused(function, folder, *arguments), {MARK: mark}) as run:
         run.wait_until((folder / "reached").exists)
+        assert listeners(processes_of(mark)) == set()
         run.press(CTRL_C)
         assert run.wait() == 130, run.said
     said = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", run.said.partition("^C")[2]).replace("\r", "\n")

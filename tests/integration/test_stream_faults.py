@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pyarrow.parquet as pq
 import pytest
+from listeners import listeners
 from stream_messages import (
     MINUTE,
     WEEK_AGO,
@@ -219,7 +220,7 @@ def test_what_was_published_after_a_kill_waits_for_the_run_of_a_topic_that_goes_
             client.get_subscription(subscription=own)
 
 
-def test_no_process_outlives_a_killed_stream(
+def test_a_stream_listens_on_nothing_and_leaves_no_process_when_it_is_killed(
     own_pubsub: PubSubServer, topic_and_subscription: Any, tmp_path: Path
 ) -> None:
     names = topic_and_subscription(own_pubsub.address)
@@ -227,5 +228,6 @@ def test_no_process_outlives_a_killed_stream(
         stream.wait_until_said("^run .* reading ")
         # The one that solves.
         stream.wait_until(lambda: len(stream.processes()) > 1)
+        assert listeners(stream.processes()) == set()
         stream.end(signal.SIGKILL)
         wait_until(lambda: stream.processes() == [])

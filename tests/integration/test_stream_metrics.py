@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_messages import consumed, new_topic, produce
+from kafka_messages import committed, consumed, ends, new_topic, produce
 from prometheus_client.parser import text_string_to_metric_families
 from stream_messages import MINUTE, WEEK_AGO, by_time, client, evenly, one_by_one, reports_of, rides
 from stream_runs import streaming
@@ -38,7 +38,7 @@ def test_metrics_are_the_brokers_and_the_accountings_and_estimates_are_published
     messages = by_time(one_by_one(sent))
     produce(kafka.address, name, [*messages, *messages[-20:], *BAD], PARTITIONS)
     read = len(messages) + 20 + len(BAD)
-    options = ("--kafka", kafka.address, "--topic", name)
+    options = ("--kafka", kafka.address, "--topic", name, "--group", name)
     options += ("--publish-to", f"kafka://{kafka.address}/{published}")
     watched = ("--metrics-port", "0", "--log-json", "--max-disorder", "1s")
     with streaming(tmp_path, STUDY, *options, *watched) as stream:
@@ -62,6 +62,7 @@ def test_metrics_are_the_brokers_and_the_accountings_and_estimates_are_published
         records, counts = stream.left.records, stream.left.accounting
         lines = [json.loads(line) for line in stream.said.splitlines() if line.startswith("{")]
     check_equal(last, counts)
+    assert committed(kafka.address, name, name, PARTITIONS) == ends(kafka.address, name, PARTITIONS)
     assert counts["dead_letters_by_reason"] == {"not_json": 1, "unknown_content_type": 1}
     fates = {"used": 1_000, "duplicates": 20, "late": 30, "out_of_range": 20, "dead_letters": 2}
     assert {fate: counts[fate] for fate in fates} == fates

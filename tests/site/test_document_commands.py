@@ -35,7 +35,7 @@ NOT_RUN = {
     "projects/P/": "needs a subscription of Google Cloud",
     "gs://": "needs a bucket of Google Cloud",
     "host:8081": "needs a Flink cluster",
-    "localhost:9092": "needs a Kafka broker; tests/integration/test_kafka.py runs streams with one",
+    "localhost:9092": "needs a Kafka broker; tests/integration/test_stream_metrics.py runs one with a broker",
     "ldpbeam evaluate": "takes minutes; tests/planning/test_evaluate.py runs smaller ones",
     "--again": "needs dead letters that were kept; tests/pipelines/test_again.py reads some",
     "reports.parquet --column": "needs weeks; tests/answers/test_before_after.py has some",
