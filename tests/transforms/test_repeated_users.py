@@ -12,111 +12,30 @@ from support.keyed_state import Key, main_and_counts
 from ldpbeam.cells import Cells
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining import kept as kept_module
-from ldpbeam.transforms.joining.join import join
-from ldpbeam.transforms.joining.kept import MOST_TIED, PART_REPORTS, Alike, can_be_kept, in_parts
-from ldpbeam.transforms.joining.report_ids import IDENTIFIED, without_duplicate_ids
+from ldpbeam.transforms.joining.kept import PART_REPORTS, Alike, can_be_kept, in_parts
 from ldpbeam.transforms.reports.batches import shard_of, tagged
 from ldpbeam.transforms.windows import unbounded
 from ldpbeam.transforms.windows.piece_keys import PieceKey
-from ldpbeam.transforms.windows.split import Split
 from ldpbeam.transforms.windows.unbounded import FoldStream
 
-STUDY = parse_study(
-    """
-study: repeated
-attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    services: {app: {mechanism: laplace, epsilon: 1.0}, web: {mechanism: laplace, epsilon: 1.0}}
-"""
-)
-X = STUDY.attribute("x")
 STEP = 1_000
 ALIKE = Alike(steps=Cells(STEP))
 
 
-def batch(
-    rng: np.random.Generator,
-    rows: int,
-    *,
-    users: int,
-    times: int,
-    version: int = 0,
-    values: int = 5,
-    ids: int = 0,
-) -> pa.RecordBatch:
-    """Reports of a channel, drawn from so many users, times, payloads and report ids."""
+def batch(rng: np.random.Generator, rows: int, *, users: int, times: int) -> pa.RecordBatch:
+    """Reports of a channel, drawn from so many users and times, and of five payloads."""
     columns: dict[str, Any] = {
         "user": pa.array([b"u%d" % user for user in rng.integers(0, users, rows).tolist()], pa.binary()),
         "event_time": pa.array(rng.integers(0, times, rows)),
-        "payload": pa.array(rng.integers(0, values, rows).astype(np.float64)),
+        "payload": pa.array(rng.integers(0, 5, rows).astype(np.float64)),
     }
-    if ids:
-        columns["report_id"] = pa.array(
-            [b"r%d" % one for one in rng.integers(0, ids, rows).tolist()], pa.binary()
-        )
-    return tagged(pa.RecordBatch.from_pydict(columns), "x", version)
-
-
-def joined(batches: list[pa.RecordBatch]) -> list[tuple[int, list[float]]]:
-    """The payloads that a join keeps, by channel, in each step by itself."""
-    found = []
-    for step in range(3):
-        inside = [
-            one.filter(pa.array(one.column("event_time").to_numpy() // STEP == step)) for one in batches
-        ]
-        (users,), _ = join(X, inside)
-        found += [(answer.version, sorted(answer.payloads.tolist())) for answer in users.answers]
-    return found
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_fold_of_what_can_be_kept_keeps_the_same_reports(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    batches = [
-        batch(rng, 6_000, users=40, times=3 * STEP, version=version, ids=ids)
-        for version in (0, 1)
-        for ids in (0, 0, 30)
-    ]
-    fewer = [can_be_kept(one, ALIKE) for one in batches]
-    assert sum(one.num_rows for one in fewer) < sum(one.num_rows for one in batches) // 10
-    assert joined(fewer) == joined(batches)
-    # What is left out of each batch and of all together leads to the same.
-    again = [can_be_kept(pa.concat_batches(fewer[:2]), ALIKE), *fewer[2:]]
-    assert joined(again) == joined(batches)
-
-
-def test_reports_that_come_first_together_are_all_looked_at_up_to_a_number() -> None:
-    rng = np.random.default_rng(1)
-    tied = batch(rng, 9_000, users=9, times=1, values=3)
-    assert np.unique(tied.column("user").to_pylist(), return_counts=True)[1].max() < MOST_TIED + 100
-    assert can_be_kept(batch(rng, 9_000, users=18, times=1, values=3), ALIKE).num_rows == 9_000
-    one = batch(rng, 50_000, users=1, times=1, values=40_000)
-    few = can_be_kept(one, ALIKE)
-    assert few.num_rows == MOST_TIED
-    # Whichever order and batches the reports come in, the same ones are left.
-    parts = [one.slice(start, 10_000) for start in range(0, 50_000, 10_000)]
-    apart = can_be_kept(
-        pa.concat_batches([can_be_kept(part, ALIKE) for part in parts[::-1]]),
-        ALIKE,
-    )
-    assert sorted(apart.column("payload").to_pylist()) == sorted(few.column("payload").to_pylist())
+    return tagged(pa.RecordBatch.from_pydict(columns), "x", 0)
 
 
 def test_reports_of_different_users_are_left_as_they_are() -> None:
     rng = np.random.default_rng(1)
     some = batch(rng, 20_000, users=10**9, times=10)
     assert can_be_kept(some, ALIKE) is some
-
-
-def test_ids_that_repeat_are_left_out_and_the_same_one_is_kept() -> None:
-    rng = np.random.default_rng(1)
-    repeated = batch(rng, 30_000, users=2, times=50, ids=20)
-    few = can_be_kept(repeated, IDENTIFIED)
-    assert few.num_rows < 3_000
-    (first,), _ = without_duplicate_ids(X, [repeated])
-    (of_few,), _ = without_duplicate_ids(X, [few])
-    assert sorted(map(str, of_few.to_pylist())) == sorted(map(str, first.to_pylist()))
 
 
 def test_a_large_partition_is_compared_in_parts_of_whole_users(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,22 +112,3 @@ def test_a_stream_leaves_the_reports_of_many_users_in_its_state(monkeypatch: pyt
     batches = [batch(rng, 1_000, users=10**9, times=STEP) for _ in range(20)]
     _, counts, most = streamed(batches)
     assert (most, counts) == (20_000, {"used": 20_000})
-
-
-def test_a_stream_hands_on_no_reports_that_no_fold_keeps() -> None:
-    rng = np.random.default_rng(1)
-    batches = [batch(rng, 10_000, users=3, times=STEP, ids=30) for _ in range(4)]
-    expected, counts, _ = streamed(batches)
-    split = Split(FoldStream(STREAM, 1).cut.pieces)
-    split.start_bundle()
-    assert not [one for each in batches for one in split.process(each)]
-    pieces, left_out = [], {}
-    for one in split.finish_bundle():
-        if hasattr(one, "tag"):
-            left_out = dict([one.value.value])
-        else:
-            pieces.append(one.value[1])
-    assert sum(piece.num_rows for piece in pieces) < 3 * MOST_TIED
-    gains, of_pieces, _ = streamed(pieces)
-    assert gains == expected
-    assert left_out == {"duplicates": counts["duplicates"] - of_pieces["duplicates"]}

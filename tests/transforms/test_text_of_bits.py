@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import fastavro
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from support.spooled import Stream
 from support.tallied import tallied
 
 import ldpbeam as ldp
-from ldpbeam.beam.rows import CountRow, StatisticRow, statistic_of
 from ldpbeam.command_line.main import main
 from ldpbeam.library.tables import decoded_batches
-from ldpbeam.schemas.messages.binary import Message
-from ldpbeam.schemas.messages.decode import LINES, decode_messages
-from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.read import read_range
@@ -112,19 +102,18 @@ REASONS = {"no_payload": 3, "payload_wrong_length": 1}
 Found = tuple[dict[str, tuple[int | None, list[int]]], Mapping[str, int]]
 
 
-def counted(batches: Iterable[Any], _: Path) -> Found:
+def counted(batches: Iterable[Any]) -> Found:
     """What decoded batches are counted as."""
     tally = tally_of(parse_study(SEVERAL), batches)
     assert tally.accounting["dead_letters_by_reason"] == REASONS
-    return histograms(tally.snapshots), tally.accounting
-
-
-def histograms(snapshots: Iterable[Snapshot]) -> dict[str, tuple[int | None, list[int]]]:
-    return {one.attribute: (one.statistic.users, one.statistic.histograms[0].tolist()) for one in snapshots}
+    found = {
+        one.attribute: (one.statistic.users, one.statistic.histograms[0].tolist()) for one in tally.snapshots
+    }
+    return found, tally.accounting
 
 
 def in_memory(reports: Any) -> Callable[[Path], Found]:
-    return lambda folder: counted(decoded_batches(reports, COLUMNS), folder)
+    return lambda _: counted(decoded_batches(reports, COLUMNS))
 
 
 def of_file(path: Path, columns: Columns) -> Iterator[Any]:
@@ -136,36 +125,9 @@ def of_file(path: Path, columns: Columns) -> Iterator[Any]:
 def in_a_file(write: Callable[[Path], object]) -> Callable[[Path], Found]:
     def way(folder: Path) -> Found:
         write(folder / "reports")
-        return counted(of_file(folder / "reports", COLUMNS), folder)
+        return counted(of_file(folder / "reports", COLUMNS))
 
     return way
-
-
-def in_a_stream(folder: Path) -> Found:
-    """A stream on this machine that is killed."""
-    batches = list(decode_messages([Message("1", json_lines(), LINES)], COLUMNS))
-    stream = Stream(parse_study(SEVERAL), batches, folder)
-    run = stream.through(kills=[1])
-    return histograms(stream.snapshots().values()), accounting(run.counts.items())
-
-
-#: The rows that a pipeline gave; the engine runs in this process.
-_rows: list[Any] = []
-
-
-def _give(row: Any) -> None:
-    _rows.append(row)
-
-
-def in_a_pipeline(_: Path) -> Found:
-    """``Estimate`` of a collection of Beam."""
-    _rows.clear()
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        found = pipeline | beam.Create(RECORDS) | ldp.beam.Estimate(SEVERAL)
-        _ = (found.statistics, found.counts) | beam.Flatten() | beam.Map(_give)
-    counts = Counter({row.name: row.reports for row in _rows if isinstance(row, CountRow)})
-    statistics = [(row.attribute, statistic_of(row)) for row in _rows if isinstance(row, StatisticRow)]
-    return {name: (one.users, one.histograms[0].tolist()) for name, one in statistics}, counts
 
 
 def json_lines() -> bytes:
@@ -183,7 +145,6 @@ def write_avro(path: Path, records: list[dict[str, Any]], **lists: str) -> None:
 
 WAYS: dict[str, Callable[[Path], Found]] = {
     "a table": in_memory(TABLE),
-    "pandas": in_memory(pd.DataFrame(RECORDS)),
     "polars": in_memory(pl.from_arrow(TABLE)),
     "JSON lines": in_a_file(lambda path: path.write_bytes(json_lines())),
     "Parquet": in_a_file(lambda path: pq.write_table(TABLE, path)),
@@ -192,8 +153,6 @@ WAYS: dict[str, Callable[[Path], Found]] = {
             2, TABLE.schema.field(2).with_type(pa.large_list(pa.string())))), path, row_group_size=4)
     ),
     "Avro": in_a_file(lambda path: write_avro(path, RECORDS, values="string")),
-    "a stream": in_a_stream,
-    "a pipeline": in_a_pipeline,
 }  # fmt: skip
 
 
@@ -240,18 +199,13 @@ def test_what_a_study_cannot_say(old: str, new: str, said: str) -> None:
         ldp.Study.from_yaml(SEVERAL.replace(old, new))
 
 
-@pytest.mark.parametrize("way", ["estimate", "stream", "Estimate", "ReadReports"])
 def test_whole_records_with_several_reports_are_not_kept(
-    way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = "read again their good reports would count twice"
-    if way in ("Estimate", "ReadReports"):
-        transform = getattr(ldp.beam, way)
-        given = (SEVERAL,) if way == "Estimate" else (SEVERAL, "in.jsonl")
-        with pytest.raises(ValueError, match=said):
-            transform(*given, keep_bad_records=True)
-        return
+    with pytest.raises(ValueError, match=said):
+        ldp.beam.Estimate(SEVERAL, keep_bad_records=True)
     (tmp_path / "study.yaml").write_text(SEVERAL)
     given = ("--study", f"{tmp_path}/study.yaml", "--input", f"{tmp_path}/in", "--output", f"{tmp_path}/out")
-    assert main([way, *given, "--keep-bad-records"]) == 2
+    assert main(["estimate", *given, "--keep-bad-records"]) == 2
     assert said in capsys.readouterr().err
