@@ -17,23 +17,6 @@ from ldpbeam import Answers, tally
 from ldpbeam.estimators import check
 
 
-def shape(name):
-    return name.partition(":")[0].split(" ")[0].split(",")[0]
-
-
-@pytest.mark.parametrize("populations", [NUMBERS, CATEGORIES])
-def test_each_shape_is_once_in_each_half_and_no_population_in_both(populations):
-    halves = {
-        half: [p.name for p in populations if p.half == half and not p.apart]
-        for half in ("tuning", "reporting")
-    }
-    assert not set(halves["tuning"]) & set(halves["reporting"])
-    assert sorted(map(shape, halves["tuning"])) == sorted(map(shape, halves["reporting"]))
-    assert len({shape(name) for name in halves["tuning"]}) == (15 if populations is NUMBERS else 7)
-    files = {p.half: p.file for p in populations if p.file}
-    assert len(set(files.values())) == 2
-
-
 @pytest.mark.parametrize("population", NUMBERS + CATEGORIES, ids=lambda p: p.name)
 def test_people_are_in_the_domain_and_drawn_by_the_seed(population):
     if not is_here(population):

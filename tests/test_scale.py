@@ -7,9 +7,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.testing.load_tests import dataflow_cost_consts as published
 
-from benchmarks.scale import prices
 from benchmarks.scale.measured import measured_in
 from benchmarks.scale.measuring.meter import outputs
 from benchmarks.scale.measuring.reports import channel_batches
@@ -30,21 +28,6 @@ def test_the_tables_are_computed() -> None:
     for table in tables(MEASURED):
         kept = (FOLDER / f"{table.name}.csv").read_text(encoding="utf-8")
         assert table.text() == kept, f"formulas have changed; make the tables again: {again}"
-
-
-def test_prices_are_those_that_beam_publishes() -> None:
-    assert (prices.VCPU_HOUR_BATCH, prices.VCPU_HOUR_STREAMING) == (
-        published.VCPU_PER_HR_BATCH,
-        published.VCPU_PER_HR_STREAMING,
-    )
-    assert (prices.GB_HOUR_BATCH, prices.GB_HOUR_STREAMING) == (
-        published.MEM_PER_GB_HR_BATCH,
-        published.MEM_PER_GB_HR_STREAMING,
-    )
-    assert (prices.SHUFFLED_GB, prices.STREAMED_GB) == (
-        published.SHUFFLE_PER_GB_BATCH,
-        published.SHUFFLE_PER_GB_STREAMING,
-    )
 
 
 @pytest.mark.parametrize("shards", [50, 3000])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +19,6 @@ from ldpbeam.transforms.reports.counts import accounting
 HOUR = 3_600_000
 START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 PEOPLE = 900
-
-
-# Which run may follow which: test_ownership. Statistics of every domain: test_other_domains; the fields of a
-# line: tests/schemas/test_estimates_codec.
-def test_another_runs_outputs_are_not_replaced_unless_asked(
-    small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Callable[..., Path]
-) -> None:
-    record = {"attribute": "x", "service": "a", "event_time": START, "payload": 0.5}
-    reports = write_lines(tmp_path / "in.jsonl", [{**record, "user_id": f"u{i}"} for i in range(5)])
-    # The name may look like a pattern.
-    folder = tmp_path / "november [2]"
-    first = run_estimate(folder, small_text, [reports])
-    before = {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()}
-    # The same run, one that cannot start, and another one.
-    assert run_estimate(folder, small_text, [reports]).code == 0
-    refused = run_estimate(folder, small_text, [reports], "--runner", "os.path.join")
-    assert refused.err.startswith("ldpbeam: --runner os.path.join: ")
-    hourly = small_text + "windows: {size: 1h}\n"
-    refused = run_estimate(folder, hourly, [reports])
-    assert (refused.code, refused.out) == (2, "")
-    assert "it holds the outputs of another run (of study 'small'); name another folder" in refused.err
-    assert {path: path.read_bytes() for path in first.path.rglob("*") if path.is_file()} == before
-    replaced = run_estimate(folder, hourly, [reports], "--overwrite")
-    assert replaced.code == 0
-    assert [s.window for s in replaced.snapshots] == [(START, START + HOUR)], "nothing of the first is left"
 
 
 def test_good_input_is_used_without_a_word_of_complaint(

@@ -7,10 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -82,19 +79,6 @@ def test_the_files_of_distributions_have_a_row_per_share(kind: str, folders: dic
         assert [row["share_if_smooth_low"] for row in rows_of_line] == expected
         assert [row["key_mean"] for row in rows_of_line] == (line.get("key_means") or [None] * len(shares))
     assert next(rows, None) is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", SCHEMAS)
-@pytest.mark.filterwarnings("ignore:Series.values returning:DeprecationWarning")
-def test_pandas_polars_and_duckdb_read_the_same(kind: str, name: str, folders: dict[str, Path]) -> None:
-    place = place_of(folders[kind], name)
-    wanted = pq.read_table(place).to_pylist()
-    files = str(place) if place.is_file() else f"{place}/*.parquet"
-    queried = duckdb.sql(f"SET TimeZone = 'UTC'; SELECT * FROM read_parquet('{files}')").to_arrow_table()
-    framed = pa.Table.from_pandas(pd.read_parquet(place), schema=SCHEMAS[name], preserve_index=False)
-    for found in (pl.read_parquet(files).to_arrow(), queried, framed):
-        assert found.cast(SCHEMAS[name]).to_pylist() == wanted
 
 
 def test_a_study_without_windows_groups_or_shares_has_the_same_columns(

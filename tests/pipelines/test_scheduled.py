@@ -37,17 +37,6 @@ START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 FIXED = "windows: {size: 1h}\n"
 TEXT = SMALL.replace("      both: {estimator: ule}\n", "") + FIXED
 STUDY, OTHER = parse_study(TEXT), parse_study(TEXT.replace("study: small", "study: other"))
-VECTOR = parse_study(
-    """\
-study: pulses
-attributes:
-  pulse:
-    domain: {coordinates: [rest, run], values: [0, 1]}
-    services: {watch: {mechanism: stochastic_rounding, epsilon: 1.0}}
-    estimates: {mean: {estimator: ivw}}
-"""
-    + FIXED
-)
 #: What was reported in each hour after START.
 Hours = Mapping[int, float]
 
@@ -113,11 +102,6 @@ def test_files_are_named_by_study_attribute_and_window(tmp_path: Path) -> None:
     letter = f"runs/{name_of(1, 3)}/dead_letters/part-0.avro"
     windows = of_window(1) | of_window(2)
     assert set(found) - {".lock", "runs/.lock"} == {"run.json", "study.json", letter} | windows | of_run(1, 3)
-
-
-def test_each_coordinate_of_a_vector_has_files_of_its_own(tmp_path: Path) -> None:
-    found = run(job(tmp_path, 0, 1, VECTOR), {0: 1.0})
-    assert of_window(0, "pulses-pulse.rest") | of_window(0, "pulses-pulse.run") <= set(found)
 
 
 def test_a_run_replaces_the_windows_of_its_span_and_touches_no_others(tmp_path: Path) -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import math
-import unicodedata
 import uuid
 from typing import Any, NamedTuple
 from unittest import mock
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ldpbeam.schemas.encodings import compression
 from ldpbeam.schemas.files import json_lines
@@ -247,60 +243,6 @@ def test_values_of_mixed_types_are_each_what_they_are(
 def test_of_a_key_that_stands_twice_the_last_counts(lines: int) -> None:
     text = b'{"user_id":"bob","x":1,"x":2,"user_id":"ann","payload":0.5,"event_time":1767225600000}\n' * lines
     assert list(read(text).rows.values()) == [ANN] * lines
-
-
-USERS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=8)
-USERS |= st.uuids().map(str) | st.lists(st.just(1), max_size=1)
-PAYLOADS = st.none() | st.floats(allow_nan=False) | st.integers(-1000, 1000) | st.text(max_size=3)
-RECORDS = st.fixed_dictionaries({}, optional={"user_id": USERS, "payload": PAYLOADS, "other": USERS})
-ALIKE = st.fixed_dictionaries({"user_id": st.text(max_size=8), "payload": st.floats(allow_nan=False)})
-JSON = st.one_of(RECORDS, ALIKE, USERS).map(json.dumps) | ALIKE.map(
-    lambda r: json.dumps(r, ensure_ascii=False)
-)
-LINES = JSON.map(str.encode) | st.sampled_from([b"", b" \r", b"{", b"{}", b'{"user_id":1}}', b"nul"])
-
-
-def is_blank(text: str) -> bool:
-    """Whether no character of a text can be seen."""
-    return all(unicodedata.category(one) in ("Zs", "Zl", "Zp", "Cc", "Cf") for one in text)
-
-
-def oracle(line: bytes) -> tuple[Any, Any, Any] | None:
-    """What a line says, by Python's own reader; None where it is no record."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(record, dict):
-        return None
-    user, payload = record.get("user_id"), record.get("payload")
-    key = None if user is None or isinstance(user, list) or is_blank(str(user)) else str(user).encode()
-    if isinstance(user, bool):
-        key = str(user).lower().encode()
-    if isinstance(user, str) and len(user) == 36:
-        key = uuid.UUID(user).bytes
-    none = payload if payload is None or isinstance(payload, str) else NONE
-    if isinstance(payload, list) and {*map(type, payload)} <= {int, str}:
-        none = ",".join(map(str, payload))
-    return key, None, float(payload) if isinstance(payload, int | float) else none
-
-
-@settings(derandomize=True, deadline=None, max_examples=300)
-@given(
-    lines=st.lists(LINES, max_size=12) | st.lists(ALIKE.map(lambda r: json.dumps(r).encode())), few=st.just(2)
-)
-def test_each_line_is_what_python_reads_in_it(lines: list[bytes], few: int) -> None:
-    with mock.patch.object(json_lines, "FEW_LINES", few):
-        found = read(b"\n".join(lines))
-    expected, position = Found({}, {}), 0
-    for line in lines:
-        said = oracle(line)
-        if said is not None:
-            expected.rows[position] = said
-        elif line.strip():
-            expected.bad[position] = line
-        position += len(line) + 1
-    assert found == expected
 
 
 @pytest.mark.parametrize("few", [1, 64])

@@ -82,16 +82,6 @@ def test_reports_of_a_batch_without_an_id_have_their_messages_and_their_row(kind
     assert found.column("payload") == [number / 4 for number in range(10) for _ in range(2)]
 
 
-@pytest.mark.parametrize(("encode", "content_type"), [(line, JSON), (single_object, AVRO)])
-def test_a_single_report_without_an_id_has_its_messages(encode: Any, content_type: str) -> None:
-    ids = ["0", "12", "9223372036854775807", "9223372036854775808", "1" * 30, "-5", "1.5", "٣", "", "aé"]
-    given = [Message(own, encode(record), content_type) for own, record in zip(ids, WITHOUT_ID, strict=True)]
-    found = read(*given)
-    assert found.column(DELIVERY) == [own.encode() for own in ids]
-    assert found.column("position") == [0, 12, 2**63 - 1] + [None] * 7
-    assert found.column("row") == [0] * 10
-
-
 def test_a_report_keeps_its_own_id_among_others_that_have_none() -> None:
     mixed = [{"user_id": "a", "report_id": "own"}, {"user_id": "b"}, {"user_id": "c", "report_id": ""}]
     own, batch = [b"own", None, None], [None, b"7/1", b"7/2"]
@@ -102,13 +92,6 @@ def test_a_report_keeps_its_own_id_among_others_that_have_none() -> None:
     stream = arrow(table([record | {"report_id": record.get("report_id")} for record in mixed]))
     found = read(Message("7", stream, ARROW))
     assert (found.column("report_id"), found.column(DELIVERY)) == (own, batch)
-
-
-def test_many_messages_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "CHUNK_BYTES", 500)
-    found = read(*(Message(str(n), line({"user_id": f"u{n:03}", "payload": n}), JSON) for n in range(100)))
-    assert 5 < len(found.batches) < 20
-    assert found.column("position") == found.column("payload") == list(range(100))
 
 
 def test_payloads_of_bytes_are_bytes_and_stand_apart_from_numbers() -> None:
@@ -195,12 +178,6 @@ def test_a_line_with_an_array_costs_no_other_line() -> None:
     assert ([bad.row for bad in found.bad], len(found.rows)) == ([0], 2)
 
 
-@pytest.mark.parametrize("content_type", ["", JSON, LINES])
-def test_a_byte_order_mark_is_no_part_of_a_report(content_type: str) -> None:
-    found = read(Message("1", b"\xef\xbb\xbf" + ANN, content_type))
-    assert (found.bad, len(found.rows)) == ([], 1)
-
-
 NO_REPORT = {
     "two lines": ANN + b"\n" + ANN,
     "two on one line": ANN + ANN,
@@ -237,15 +214,6 @@ def test_a_message_that_is_no_json_object_costs_only_itself(name: str, place: in
     assert sorted(found.column("position")) == list(range(9))
 
 
-def test_no_report_is_taken_into_an_object_that_other_messages_begin_and_end() -> None:
-    begin, end = b'{"user_id": "eve", "payload": 9, "x": [', b'], "y": {"user_id": "eve"}}'
-    around = [b'{"user_id": "eve"'] * 99 + [ANN, begin, ANN, end, ANN]
-    found = read(*(Message(str(n), data, JSON) for n, data in enumerate(around)))
-    assert found.column("user_id") == [b"ann"] * 3
-    assert sorted(found.column("position")) == [99, 101, 103]
-    assert len(found.bad) == 101
-
-
 def test_bad_lines_of_a_batch_have_the_number_of_their_line() -> None:
     text = b"\n" + ANN + b"\r\n \t \nnull\n\n" + ANN + b"\n{"
     given = [Message("5", ANN + b"\n" + ANN, LINES), Message("6", text, LINES), Message("7", ANN, LINES)]
@@ -256,13 +224,6 @@ def test_bad_lines_of_a_batch_have_the_number_of_their_line() -> None:
         ("6", 3, b"null", "not_json"),
         ("6", 6, b"{", "not_json"),
     ]
-
-
-def test_a_byte_order_mark_is_no_part_of_a_messages_first_line() -> None:
-    marked = b"\xef\xbb\xbf" + ANN + b"\n" + ANN
-    found = read(Message("1", marked, LINES), Message("2", marked, LINES))
-    assert not found.bad
-    assert found.column(DELIVERY) == [b"1/0", b"1/1", b"2/0", b"2/1"]
 
 
 def test_events_of_a_batch_are_reports_by_their_rows_whether_their_data_are_packed_or_not() -> None:

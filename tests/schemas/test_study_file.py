@@ -109,6 +109,9 @@ MISTAKES = [
     (DOMAIN, "{candidates: a.csv, places: 1}", f"{AT_DOMAIN}.places", "than or equal to 2, found 1"),
     (DOMAIN, "{candidates: a.csv, places: 1000001}", f"{AT_DOMAIN}.places", "or equal to 1000000"),
     (DOMAIN, "{}", AT_DOMAIN, "give one of numeric: [low, high], edges: [...], categories"),
+    (DOMAIN, "{coordinates: [a, b]}", AT_DOMAIN, "[low, high] goes with keys or coordinates, and they need"),
+    (DOMAIN, "{keys: [a, b, a], values: [0, 5]}", AT_DOMAIN, "are listed twice in the domain: a"),
+    (DOMAIN, "{coordinates: 1, values: [0, 5]}", f"{AT_DOMAIN}.coordinates", "or equal to 2, found"),
     # steps
     (DOMAIN, "{numeric: [0, 180], step: 0}", f"{AT_DOMAIN}.step", "greater than 0, found 0"),
     (DOMAIN, "{numeric: [0, 180], step: 7}", AT_DOMAIN, "step 7 does not divide the range [0, 180]"),
@@ -119,6 +122,8 @@ MISTAKES = [
     ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
     ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),
     ("buckets: 256", "ranges: [[5, .inf]]", "5: attributes.minutes.ranges.0.1", "finite number; write"),
+    ("buckets: 256", "ranges: [[1, 1]]", "5: attributes.minutes.ranges.0", "a range needs low < high"),
+    ("buckets: 256", "top: 0", "5: attributes.minutes.top", "greater than or equal to 1, found 0"),
     ("buckets: 256", "ranges: [[.nan, 5]]", "5: attributes.minutes.ranges.0.0", "finite number; write"),
     ("study: commute", "study: commute\nepsilon_cap: .inf", "2: epsilon_cap", "finite number, found inf"),
     ("study: commute", "study: commute\nzone: Berlin", "2: zone", "names as in UTC and Europe/Berlin, found"),
