@@ -26,73 +26,49 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a checkout on the path of an old
 if TYPE_CHECKING:
     __version__: str
     from ldpbeam import beam as beam
-    from ldpbeam.attributes import Attribute, ServiceVersion
-    from ldpbeam.clients.client import Client
-    from ldpbeam.domains import Categories, Numeric
-    from ldpbeam.errors import StudyError
-    from ldpbeam.estimators import Estimate, registered_estimators
-    from ldpbeam.library.before_after import before_after
-    from ldpbeam.library.by_user import difference
-    from ldpbeam.library.differences import Differences
-    from ldpbeam.library.estimate import estimate
-    from ldpbeam.library.evaluate import Evaluated, evaluate
-    from ldpbeam.library.result import Estimates
-    from ldpbeam.library.study import Study
-    from ldpbeam.mechanisms import build_mechanism, registered_mechanisms
-    from ldpbeam.statistics import Answers, Statistic, empty, merge, tally
+    from ldpbeam.attributes import Attribute as Attribute
+    from ldpbeam.attributes import ServiceVersion as ServiceVersion
+    from ldpbeam.clients.client import Client as Client
+    from ldpbeam.domains import Categories as Categories
+    from ldpbeam.domains import Numeric as Numeric
+    from ldpbeam.errors import StudyError as StudyError
+    from ldpbeam.estimators import Estimate as Estimate
+    from ldpbeam.estimators import registered_estimators as registered_estimators
+    from ldpbeam.library.before_after import before_after as before_after
+    from ldpbeam.library.by_user import difference as difference
+    from ldpbeam.library.differences import Differences as Differences
+    from ldpbeam.library.estimate import estimate as estimate
+    from ldpbeam.library.evaluate import Evaluated as Evaluated
+    from ldpbeam.library.evaluate import evaluate as evaluate
+    from ldpbeam.library.result import Estimates as Estimates
+    from ldpbeam.library.study import Study as Study
+    from ldpbeam.mechanisms import build_mechanism as build_mechanism
+    from ldpbeam.mechanisms import registered_mechanisms as registered_mechanisms
+    from ldpbeam.statistics import Answers as Answers
+    from ldpbeam.statistics import Statistic as Statistic
+    from ldpbeam.statistics import empty as empty
+    from ldpbeam.statistics import merge as merge
+    from ldpbeam.statistics import tally as tally
 
-__all__ = [
-    "Answers",
-    "Attribute",
-    "Categories",
-    "Client",
-    "Differences",
-    "Estimate",
-    "Estimates",
-    "Evaluated",
-    "Numeric",
-    "ServiceVersion",
-    "Statistic",
-    "Study",
-    "StudyError",
-    "before_after",
-    "build_mechanism",
-    "difference",
-    "empty",
-    "estimate",
-    "evaluate",
-    "merge",
-    "registered_estimators",
-    "registered_mechanisms",
-    "tally",
-]
-
-#: The module of each name.
-_MODULES = {
-    "Answers": "ldpbeam.statistics",
-    "Attribute": "ldpbeam.attributes",
-    "Categories": "ldpbeam.domains",
-    "Client": "ldpbeam.clients.client",
-    "Differences": "ldpbeam.library.differences",
-    "Estimate": "ldpbeam.estimators",
-    "Estimates": "ldpbeam.library.result",
-    "Evaluated": "ldpbeam.library.evaluate",
-    "Numeric": "ldpbeam.domains",
-    "ServiceVersion": "ldpbeam.attributes",
-    "Statistic": "ldpbeam.statistics",
-    "Study": "ldpbeam.library.study",
-    "StudyError": "ldpbeam.errors",
-    "before_after": "ldpbeam.library.before_after",
-    "build_mechanism": "ldpbeam.mechanisms",
-    "difference": "ldpbeam.library.by_user",
-    "empty": "ldpbeam.statistics",
-    "estimate": "ldpbeam.library.estimate",
-    "evaluate": "ldpbeam.library.evaluate",
-    "merge": "ldpbeam.statistics",
-    "registered_estimators": "ldpbeam.estimators",
-    "registered_mechanisms": "ldpbeam.mechanisms",
-    "tally": "ldpbeam.statistics",
+#: The public names by the module that has them.
+_NAMES = {
+    "ldpbeam.attributes": ("Attribute", "ServiceVersion"),
+    "ldpbeam.clients.client": ("Client",),
+    "ldpbeam.domains": ("Categories", "Numeric"),
+    "ldpbeam.errors": ("StudyError",),
+    "ldpbeam.estimators": ("Estimate", "registered_estimators"),
+    "ldpbeam.library.before_after": ("before_after",),
+    "ldpbeam.library.by_user": ("difference",),
+    "ldpbeam.library.differences": ("Differences",),
+    "ldpbeam.library.estimate": ("estimate",),
+    "ldpbeam.library.evaluate": ("Evaluated", "evaluate"),
+    "ldpbeam.library.result": ("Estimates",),
+    "ldpbeam.library.study": ("Study",),
+    "ldpbeam.mechanisms": ("build_mechanism", "registered_mechanisms"),
+    "ldpbeam.statistics": ("Answers", "Statistic", "empty", "merge", "tally"),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
