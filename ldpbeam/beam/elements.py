@@ -8,7 +8,6 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
@@ -17,22 +16,15 @@ from ldpbeam.beam.messages import BATCH_BYTES, message_of
 from ldpbeam.schemas.encodings.avro_blocks import CORRUPT_BLOCK
 from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.schemas.messages.decode import together
-from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
-    DELIVERY,
-    LETTERS_KEY,
-    NEAR,
-    RECORD,
     SERVICE_KEY,
     STAMP_KEYS,
     Columns,
     decoded,
-    is_nested,
     text_of,
     whole_of,
     with_most_letters,
-    without_users,
 )
 from ldpbeam.schemas.reports.records import by_payload, columns_of
 from ldpbeam.transforms.reports.counts import IN
@@ -43,15 +35,13 @@ from ldpbeam.transforms.sources.poll_batches import batches_of
 
 #: Records and messages are gathered until there are this many, or the bundle ends.
 GATHERED = 10_000
-#: A decoded batch has these columns, and the name of its file in its metadata.
-_DECODED = {"payload", "event_time", "position", "row"}
 
 
 class DecodeElements(beam.PTransform):
     """Decode dicts, Beam Rows (or any named tuples), Arrow RecordBatches and messages.
 
     Records and messages of a bundle are gathered into batches. The windows of the elements are left, because
-    the study has its own. Batches that :class:`ldpbeam.beam.ReadReports` gave pass as they are.
+    the study has its own.
 
     Outputs: decoded batches (``decoded``, the main one), dead letters (``DEAD``) of messages, and counts.
 
@@ -153,8 +143,6 @@ class _Decode(beam.DoFn):
             problem = f"a RecordBatch is not valid: {error}"
             return DeadLetter("", None, None, CORRUPT_BLOCK, problem, max(1, batch.num_rows), b"")
         size = batch.nbytes + batch.schema.serialize().size
-        if _is_decoded(batch, self.columns):
-            return _unclaimed(batch, self.columns, size)
         for field in self.columns.fields.values():
             if batch.schema.names.count(field) > 1:
                 raise ValueError(f"a RecordBatch has several columns {field!r}: leave one")
@@ -172,47 +160,6 @@ class _Decode(beam.DoFn):
 
 #: The metadata of a batch that says how its reports were made, as in a file of reports.
 _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
-#: The most characters of the name of a file, which each dead letter of a batch has.
-LONGEST_FILE = 1_024
-#: The metadata of a decoded batch.
-_DECODERS = ("file", "attribute", "service", LETTERS_KEY, *STAMP_KEYS)
-#: The fields that are probably meant, as they are written down.
-_MEANT = r'^\{("\w+": \["[^"\\]*", "[^"\\]*"\](, )?)+\}$'
-
-
-def _is_decoded(batch: pa.RecordBatch, wanted: Columns) -> bool:
-    """Whether a batch has the columns of a decoded one, of its types."""
-    always = _DECODED if wanted.users == () else {*_DECODED, "user_id"}
-    columns = dict(zip(batch.schema.names, batch.slice(0, 0).columns, strict=True))
-    if b"file" not in (batch.schema.metadata or {}) or not columns.keys() >= always:
-        return False
-    cast = {name: cast_column(name, columns[name]).type for name in wanted.names if name in columns}
-    kinds = {**cast, "position": pa.int64(), "row": pa.int64()}
-    if NEAR in columns:
-        kinds[NEAR] = pa.string()
-    if RECORD in columns:
-        kind = columns[RECORD].type
-        flat = pa.types.is_struct(kind) and not any(is_nested(field.type) for field in kind)
-        kinds[RECORD] = kind if flat else pa.binary()
-    return all(columns[name].type == kind for name, kind in kinds.items())
-
-
-def _unclaimed(batch: pa.RecordBatch, wanted: Columns, size: int) -> pa.RecordBatch:
-    """A decoded batch without what only a source of messages gives: deliveries, a watermark.
-
-    Anybody who sends Arrow batches can make one that looks decoded, and claims many dead letters.
-    """
-    metadata = {key: text for key, text in text_of(batch.schema.metadata).items() if key in _DECODERS}
-    claimed = metadata.pop(LETTERS_KEY, "")
-    metadata["file"] = metadata["file"][:LONGEST_FILE]
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns.pop(DELIVERY, None)
-    if NEAR in columns and not pc.all(pc.match_substring_regex(columns[NEAR], _MEANT)).as_py():
-        del columns[NEAR]
-    kept = without_users(columns, wanted, metadata.get("attribute"))
-    kept_batch = pa.RecordBatch.from_pydict(kept).replace_schema_metadata(metadata)
-    most = min(size, int(claimed[:18])) if claimed.isdecimal() else size
-    return with_most_letters(kept_batch, batch.num_rows, most)
 
 
 def fields_of(element: Any) -> Mapping[str, Any]:

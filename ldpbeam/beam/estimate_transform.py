@@ -25,7 +25,7 @@ from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.statistics import BatchStatistics, Counted, StreamStatistics
 from ldpbeam.transforms.windows import MOST_SHARDS
 from ldpbeam.transforms.windows import SHARDS as STREAM_SHARDS
-from ldpbeam.transforms.windows.cut import check_overlap, explain
+from ldpbeam.transforms.windows.cut import check_overlap
 
 EVENT_TIME = "event_time"
 #: The default number of shards of users of a bounded collection.
@@ -168,22 +168,6 @@ class _OfReports(beam.PTransform):
             | "CountRows" >> beam.MapTuple(rows.CountRow).with_output_types(rows.CountRow),
         }
 
-    def display_data(self) -> dict[str, Any]:
-        """What is estimated and how, for the pages of runners; no key is shown."""
-        study = self.study
-        return {
-            "study": study.name,
-            "study_fingerprint": study.fingerprint,
-            "attributes": ", ".join(study.attributes),
-            "windows": explain(study.windows),
-            "duplicates": study.duplicates,
-            "event_time": "the timestamp of the element"
-            if self.event_time is None
-            else self.columns.fields[EVENT_TIME],
-            "shards": self.shards or "default",
-            "user_ids_hidden": self.disclosure.user_id_key is not None,
-        }
-
 
 class Estimate(_OfReports):
     """Every estimate that a study asks for, from a collection of reports.
@@ -223,16 +207,6 @@ class Estimate(_OfReports):
         answers = records | "EstimateRows" >> beam.FlatMap(rows.estimate_rows).with_output_types(EstimateRow)
         shares = records | "ShareRows" >> beam.FlatMap(rows.share_rows).with_output_types(ShareRow)
         return Estimated(estimates=answers, shares=shares, **self._about(counted._replace(counts=counts)))
-
-    def display_data(self) -> dict[str, Any]:
-        """What is estimated and how, for the pages of runners; no key is shown."""
-        estimates = {
-            f"estimates of {name}": ", ".join(
-                f"{key} ({wanted.estimator})" for key, wanted in attribute.estimates.items()
-            )
-            for name, attribute in self.study.attributes.items()
-        }
-        return {**super().display_data(), **estimates}
 
 
 class Statistics(_OfReports):

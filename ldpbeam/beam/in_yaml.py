@@ -38,11 +38,6 @@ class _Named(beam.PTransform):
         outputs: dict[str, beam.PCollection[Any]] = self.transform.expand(reports)._asdict()
         return outputs
 
-    def display_data(self) -> dict[str, Any]:
-        """What the transform shows."""
-        shown: dict[str, Any] = self.transform.display_data()
-        return shown
-
 
 def _in_yaml(
     transform: Callable[..., beam.PTransform], about: str, *, named: bool = True

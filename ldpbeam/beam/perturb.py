@@ -80,15 +80,10 @@ class Perturb(beam.PTransform):
         client = partial(Client, study, columns.attribute, columns.service, version=version, clip=clip)
         client()
         self.function = _Perturb(client, value, user_id, event_time)
-        self.shown = {"study": study.name, "attribute": known.name, "service": columns.service}
 
     def expand(self, values: beam.PCollection[Any]) -> beam.PCollection[dict[str, Any]]:
         """Perturb the values of each bundle together."""
         return values | "Perturb" >> beam.ParDo(self.function).with_output_types(dict[str, Any])
-
-    def display_data(self) -> dict[str, Any]:
-        """Which clients these are, for the pages of runners."""
-        return self.shown
 
 
 @dataclass(eq=False)

@@ -80,24 +80,22 @@ class ReadReports(beam.PTransform):
         kafka_config: str | None = None,
     ) -> None:
         super().__init__()
-        self.study = study_of(study)
-        self.patterns = [patterns] if isinstance(patterns, str) else list(patterns)
-        self.columns = checked_columns(
-            self.study, attribute, service, whole=keep_bad_records, renamed=columns
-        )
-        self.disclosure = disclosure_for(self.study, keep_bad_records, user_id_key)
+        study = study_of(study)
+        patterns = [patterns] if isinstance(patterns, str) else list(patterns)
+        self.columns = checked_columns(study, attribute, service, whole=keep_bad_records, renamed=columns)
+        self.disclosure = disclosure_for(study, keep_bad_records, user_id_key)
         hidden = self.disclosure.hides
         self.input: BatchInput
-        if not self.patterns:
+        if not patterns:
             raise ValueError("patterns: there is none, so nothing would be read")
         try:
-            if len(self.patterns) == 1 and self.patterns[0].startswith(SCHEME):
+            if len(patterns) == 1 and patterns[0].startswith(SCHEME):
                 begin = offset_of("from_offset", from_offset, EARLIEST)
                 end = offset_of("to_offset", to_offset, LATEST)
-                self.input = span_of(topic_at("patterns", self.patterns[0], kafka_config), begin, end)
+                self.input = span_of(topic_at("patterns", patterns[0], kafka_config), begin, end)
                 return
-            self.input = find_input(self.patterns, "skip" if skip_bad_files else "stop", hidden=hidden)
-            check_stamps(self.input.files, self.study, self.columns, hidden=hidden)
+            self.input = find_input(patterns, "skip" if skip_bad_files else "stop", hidden=hidden)
+            check_stamps(self.input.files, study, self.columns, hidden=hidden)
         except UserError as error:
             text = str(error).replace("--on-bad-file skip", "skip_bad_files=True")
             raise ValueError(text.replace("--input", "patterns")) from None
@@ -106,12 +104,3 @@ class ReadReports(beam.PTransform):
         """Split the input into ranges, spread them over the workers, and decode each range."""
         outputs = pipeline | "Read" >> ReadInput(self.input, self.columns, self.disclosure)
         return ReportsRead(outputs.decoded, outputs[DEAD], outputs[COUNTS])
-
-    def display_data(self) -> dict[str, Any]:
-        """Which files are read, for the pages of runners."""
-        return {
-            "study": self.study.name,
-            "patterns": ", ".join(self.patterns),
-            "files": len(self.input.files),
-            "bytes": self.input.size or 0,
-        }
