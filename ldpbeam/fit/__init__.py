@@ -5,9 +5,6 @@ with the most likely distribution. The true one explains the counts no better, s
 large rather than too small: a clean run is flagged no more often than the stated rate.
 """
 
-from ldpbeam.fit.tests import FALSE_ALARMS as FALSE_ALARMS
-from ldpbeam.fit.tests import FitTest as FitTest
-from ldpbeam.fit.tests import explain as explain
-from ldpbeam.fit.tests import fit_tests as fit_tests
-from ldpbeam.fit.tests import flagged as flagged
-from ldpbeam.fit.tests import not_tested as not_tested
+from ldpbeam.fit.tests import FALSE_ALARMS, FitTest, explain, fit_tests, flagged, not_tested
+
+__all__ = ["FALSE_ALARMS", "FitTest", "explain", "fit_tests", "flagged", "not_tested"]
