@@ -12,6 +12,7 @@ from ldpbeam.certainty import CERTAIN, IF_SMOOTH, LARGEST, Intervals
 from ldpbeam.domains import Floats, as_text, digits_of
 from ldpbeam.intervals.answer import UNBIASED_SUMS, each_level
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
+from ldpbeam.schemas.outputs.rows import SCALARS
 
 #: The level of a mean's interval where the study asks for none.
 WITHOUT_INTERVALS = 0.95
@@ -123,10 +124,10 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
 
 def _parts(record: EstimateRecord) -> Iterator[tuple[str, str, Sequence[str], Sequence[float]]]:
     """(the family, the part that has intervals, the names, the values) of all numbers of an estimate."""
-    if record.mean is not None:
-        yield "means", "mean", ["mean"], [record.mean]
-    if record.variance is not None:
-        yield "variances", "variance", ["variance"], [record.variance]
+    for part in SCALARS:
+        if (number := getattr(record, part)) is not None:
+            name = part.replace("_", " ")
+            yield f"{name}s", part, [name], [number]
     if record.quantiles is not None:
         names = [f"quantile {level}" for level in record.quantiles]
         yield "quantiles", "quantiles", names, list(record.quantiles.values())

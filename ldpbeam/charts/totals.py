@@ -16,12 +16,13 @@ from ldpbeam.certainty import CERTAIN, IF_SMOOTH, Intervals, by_condition
 from ldpbeam.domains import Floats
 from ldpbeam.metrics import quantiles
 from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.rows import SCALARS
 
 #: What a total has in place of a group.
 ALL = "all groups"
 #: The numbers that are weighted means of those of groups, and what else of an estimate a total has not.
 _WEIGHTED = ("mean", "distribution", "frequencies")
-_LEFT_OUT = ("quantiles", "ranges", "key_means", "top", "variance", "standard_error", "pair", "alarm")
+_LEFT_OUT = ("quantiles", "ranges", "key_means", "top", "standard_error", "pair", "alarm", *SCALARS)
 
 
 def with_totals(records: Sequence[EstimateRecord]) -> list[EstimateRecord]:

@@ -207,6 +207,10 @@ class EstimateRow(NamedTuple):
     pair: Optional[str]
 
 
+#: The numbers of an estimate whose intervals have columns.
+SCALARS = tuple(name for name in EstimateRow._fields if f"{name}_certain_low" in EstimateRow._fields)
+
+
 class ShareRow(NamedTuple):
     """One value bucket, category or key of an estimate; the fields are columns of ``distribution.parquet``.
 

@@ -21,6 +21,7 @@ from ldpbeam.pair_answer import Measured, PairAnswer
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.rows import (
+    SCALARS,
     CumulativeShare,
     EstimateRow,
     Frequent,
@@ -192,9 +193,10 @@ def _row(record: EstimateRecord) -> dict[str, Any]:
         row["cdf"] = _structs(CumulativeShare, record, "cdf", [(at,) for at in intervals.at])
         row["interval_level"], row["intervals_simultaneous"] = intervals.level, intervals.simultaneous
         row["interval_flags"] = [{"of": name, "flag": text} for name, text in intervals.flags.items()]
-        for part, name in _SCALARS:
-            ends = _ends(record, part, name)
-            row[f"{part}_{name}"] = ends and ends[0]
+        for part, name in itertools.product(SCALARS, ESTIMATES.names):
+            if name.startswith(f"{part}_"):
+                ends = _ends(record, part, name.removeprefix(f"{part}_"))
+                row[name] = ends and ends[0]
     return row
 
 
@@ -245,13 +247,6 @@ def _shares(record: EstimateRecord) -> Sequence[float]:
 
 #: The columns of numbers in :data:`SHARES`.
 _NUMBERS = [field.name for field in SHARES if field.type == _NUMBER]
-#: The columns of ends in :data:`ESTIMATES`: the number, and which end.
-_SCALARS = [
-    (part, name.removeprefix(f"{part}_"))
-    for part in ("mean", "variance")
-    for name in ESTIMATES.names
-    if name.startswith(f"{part}_")
-]
 
 
 def _column(name: str, record: EstimateRecord) -> Sequence[float] | None:
