@@ -171,12 +171,11 @@ _OPTIONAL = {
 
 def json_fields(record: EstimateRecord) -> dict[str, Any]:
     """The fields of a line of ``estimates.jsonl``."""
-    line = {
+    return {
         name: value
         for name, value in fields_of(record).items()
         if name not in _OPTIONAL or getattr(record, name) != _OPTIONAL[name]
     }
-    return line
 
 
 def write_json_lines(stream: IO[bytes], records: Iterable[EstimateRecord]) -> None:

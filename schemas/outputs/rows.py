@@ -10,6 +10,9 @@ from typing import NamedTuple, Optional
 # Beam's schemas know Optional and no X | None. Annotations are not postponed here: Beam would find text.
 # ruff: noqa: UP045
 
+#: The version of the columns of :class:`EstimateRow` and :class:`ShareRow`. Every change of them raises it.
+SCHEMA_VERSION = 7
+
 
 class Quantile(NamedTuple):
     """A quantile of an estimated distribution.

@@ -1,7 +1,6 @@
 """Estimates as Arrow tables with a fixed schema: one row per estimate, and one row per share of each.
 
-Every column is in every table, whatever the study asks for; what an estimate does not have is null. A change
-of columns raises :data:`SCHEMA_VERSION`.
+Every column is in every table, whatever the study asks for; what an estimate does not have is null.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.rows import (
     SCALARS,
+    SCHEMA_VERSION,
     CumulativeShare,
     EstimateRow,
     Frequent,
@@ -30,8 +30,6 @@ from ldpbeam.schemas.outputs.rows import (
     ShareRow,
 )
 
-#: The version of both schemas, in the column ``schema_version``.
-SCHEMA_VERSION = 7
 #: A file's row group has the rows of at most this many estimates.
 ESTIMATES_AT_ONCE = 128
 
