@@ -241,7 +241,7 @@ def check_names(names: tuple[str, ...], what: str) -> None:
     if len(names) < 2:
         raise ValueError(f"a domain needs two {what} or more, found {len(names)}")
     if "" in names:
-        raise ValueError(f"the empty text is no name; in files it stands for no value ({what})")
+        raise ValueError(f"an empty text cannot be a name: in files it means no value ({what})")
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"{what} are listed twice in the domain: {', '.join(twice[:5])}")
@@ -315,8 +315,8 @@ class Candidates(Categories):
         names = dict.fromkeys(name for each in several for name in each.names if name != OTHERS)
         if len(names) + any(len(each.place_of_name) < each.places for each in several) > first.places:
             raise ValueError(
-                f"they have {len(names):,} names together, which with a place for others are more than the "
-                f"study's {first.places:,} places"
+                f"they have {len(names):,} names together; with one place for others, that is more than "
+                f"the study's {first.places:,} places"
             )
         return cls.named(first.places, dict(enumerate(names)))
 

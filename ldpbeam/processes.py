@@ -90,8 +90,8 @@ def results_of(
             codes = _EXIT_CODES.search(str(error))
             how = f" ({codes[1]})" if codes else ""
             raise UserError(
-                f"a process that computed was killed{how}, as happens when memory runs out; start the same "
-                "command again with more memory, or with fewer --processes"
+                f"a worker process was killed{how}, as happens when memory runs out; run the same command "
+                "again with more memory, or with fewer --processes"
             ) from None
         finally:
             executor.shutdown(kill_workers=True)

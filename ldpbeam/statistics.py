@@ -137,7 +137,7 @@ def explain(attribute: Attribute) -> Iterator[str]:
         if little:
             yield f"That can be too little: {', '.join(little)} information. Raise joint_buckets."
         if len(attribute.joint_services) > MOST_MEASURED:
-            yield f"More than {MOST_MEASURED} joined services were never measured: expect slow solves."
+            yield f"More than {MOST_MEASURED} joined services have not been measured: expect slow solves."
 
 
 def _explain_joined(attribute: Attribute) -> str:
@@ -380,8 +380,8 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
     )
     if len(cells) > MOST_ROWS:
         raise MemoryError(
-            f"the joint histogram has rows of {len(cells):,} users, and at most {MOST_ROWS:,} are held: take "
-            "shorter windows, or a lower joint_buckets, which bounds it"
+            f"the joint histogram has rows of {len(cells):,} users, and at most {MOST_ROWS:,} are allowed: "
+            "use shorter windows, or a lower joint_buckets, which bounds it"
         )
     return Statistic(
         fingerprint=first.fingerprint,

@@ -76,9 +76,9 @@ def _moved(path: str, attribute: Attribute, statistic: Statistic, places: Intege
         if not alike or attribute.joint_services or statistic.joined is not None or version.lifetime:
             why = "of users who are joined" if alike else f"of {mechanism.name}"
             raise UserError(
-                f"{path}: its places have other names than those of other windows, and reports {why} cannot "
-                "be added up by name; those of grr, oue, sue, subset_selection, and olh with seeds: any can, "
-                "each counted alone: roll up windows with the same names"
+                f"{path}: its places are named differently from those of other windows, and reports {why} "
+                "cannot be added up by name (only reports of grr, oue, sue, subset_selection, and olh with "
+                "seeds: any can, if users are not joined): roll up windows with the same names"
             )
         moved = np.empty_like(histogram).reshape(len(places), -1)
         moved[places] = histogram.reshape(len(places), -1)
@@ -95,6 +95,6 @@ def names_changed(study: Study, snapshots: Iterable[Snapshot]) -> Iterator[str]:
     ]
     if changed:
         yield (
-            "their names have changed in the study's candidates since they were estimated: "
-            f"{first_ones(list(dict.fromkeys(changed)))}; the names of today are used"
+            "the study's candidates have other names for these than when they were estimated, and the "
+            f"current names are used: {first_ones(list(dict.fromkeys(changed)))}"
         )

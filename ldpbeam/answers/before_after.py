@@ -29,8 +29,8 @@ Given = Sequence[tuple[str, Snapshot]]
 #: What the two sides are called.
 SIDES = ("before", "after")
 FOR_POPULATIONS = (
-    "intervals are for the populations that people were drawn from, as if others had reported on each side "
-    "and in each window: of people who reported on both, they are wider than they need to be"
+    "intervals are for the populations that people were drawn from, as if different people had reported on "
+    "each side and in each window: where the same people did, they are wider than necessary"
 )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_LISTED = 12
 Side = dict[Hashable, EstimateRecord]
 FOR_THE_PEOPLE = (
-    "intervals are for the people who reported on each side, and not for a larger population: noise of "
+    "intervals are for the people who reported on each side, not for a larger population: the noise of "
     "different reports is independent, so variances add"
 )
 
@@ -105,16 +105,16 @@ def between_groups(
     there = sorted({record.group for record in known}, key=lambda group: (group is not None, group))
     if not any(group is not None for group in there):
         without = study is not None and study.groups is None
-        reason = "the study has no groups" if without else "no report that is estimated has a group"
+        reason = "the study has no groups" if without else "no estimated report has a group"
         raise ValueError(f"its estimates are not by group: {reason}")
     groups = groups or tuple(there)
     for number, group in enumerate(groups):
         if group in groups[:number]:
-            raise ValueError(f"{_named(group)} twice: name other groups")
+            raise ValueError(f"{_named(group)} is named twice: name different groups")
         if group not in there:
             names = [group for group in there if group is not None]
             raise ValueError(
-                f"no estimate is of {_named(group)}; {meant_or_known(group or '', names, _MOST_LISTED)}"
+                f"there is no estimate of {_named(group)}; {meant_or_known(group or '', names, _MOST_LISTED)}"
             )
     if not 1 < len(groups) <= _MOST_LISTED:
         raise ValueError(f"{counted(len(groups), 'group')}: name 2 to {_MOST_LISTED}")
@@ -194,7 +194,7 @@ def _conservative(shared: Mapping[str, str]) -> Iterator[str]:
     for why in dict.fromkeys(shared.values()):
         names = ", ".join(attribute for attribute, reason in shared.items() if reason == why)
         yield (
-            f"{names}: {why}, and which users are on both sides is not known: intervals of shares of "
-            "categories and of means of reports are then as wide or wider than their level needs, and those "
-            "of other numbers hold whatever the dependence; none is for every look"
+            f"{names}: {why}, and it is not known which users are on both sides: intervals of shares of "
+            "categories and of means of reports are then at least as wide as their level needs, those of "
+            "other numbers hold under any dependence, and none holds at every look"
         )

@@ -44,8 +44,8 @@ def explain(study: Study) -> list[str]:
     sentences.append(cut.explain(study.windows))
     if study.local is not None:
         sentences.append(
-            f"An event time without a zone is what clocks of {study.local.zone} show; one that they show "
-            "twice or never is refused."
+            f"An event time without a zone is read as local time in {study.local.zone}; a time that occurs "
+            "twice or never there is refused."
         )
         windows = study.windows
         if windows is not None and windows.clock is None and windows.size % UNITS["d"] == 0:
@@ -70,8 +70,9 @@ def explain(study: Study) -> list[str]:
         sentences += statistics.explain(first)
         if study.windows_joined > 1:
             sentences.append(
-                f"That of joined windows has {joined_counts(first, study.windows_joined):,} integers "
-                "more. Of few users they tell what each sent, so only their owner may read these files."
+                f"The statistic of joined windows adds {joined_counts(first, study.windows_joined):,} "
+                "integers. With few users they reveal what each one sent, so only their owner may read "
+                "these files."
             )
             if isinstance(first.domain, Categories):
                 sentences.append(
@@ -80,8 +81,8 @@ def explain(study: Study) -> list[str]:
                 )
             else:
                 sentences.append(
-                    f"Not tested: whether the clients of {name!r} remember their noise; that is tested of "
-                    "categories."
+                    f"Not tested: whether the clients of {name!r} remember their noise; only categories "
+                    "are tested for that."
                 )
         sentences += _estimates(first, described)
         sentences += fit.explain(first)
@@ -104,8 +105,8 @@ def _collection(attribute: Attribute, described: StudyAttribute) -> Iterator[str
     if described.candidates is not None:
         yield (
             f"The names of the places of {attribute.name!r} are looked up in {described.candidates} when a "
-            f"window is estimated. Places that have no name then are estimated together as {OTHERS!r}; a "
-            "window in which no place has a name is not estimated, and its statistics are written."
+            f"window is estimated. Places without a name are estimated together as {OTHERS!r}; a window in "
+            "which no place has a name is not estimated, but its statistics are written."
         )
     for version in attribute.versions:
         recognised = described.services[version.service].recognised_by(version.version)

@@ -109,10 +109,10 @@ def explain(study: Study) -> Iterator[str]:
 
 def _counts_of(study: Study, attribute: Attribute) -> str:
     if not attribute.has_users:
-        return "users are not known, so the ledger has nothing of it"
+        return "its reports have no users, so the ledger leaves it out"
     if attribute.group_users:
-        cap = f", and who is over {study.epsilon_cap:g}" if study.epsilon_cap else ""
-        return f"the ledger counts who spent how much{cap}"
+        cap = f", and how many exceed {study.epsilon_cap:g}" if study.epsilon_cap else ""
+        return f"the ledger counts how many users spent how much{cap}"
     reason = "duplicates: keep" if study.duplicates == "keep" else "repeats: all"
     cap = f", and epsilon_cap {study.epsilon_cap:g} is not checked" if study.epsilon_cap else ""
     return f"the ledger stays empty{cap}, because {reason} brings no user's reports together"

@@ -24,6 +24,6 @@ def lacking(entry: PeriodEntry) -> Iterator[str]:
     if entry.without_file:
         spans = first_ones([f"{start} to {end}" for start, end in entry.without_file])
         yield (
-            "the ledger has no file of these times, of which there are estimates: users spent more than it "
+            "the ledger has no file for these times, though estimates exist, so users spent more than it "
             f"says: {spans}"
         )

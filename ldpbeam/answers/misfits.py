@@ -13,12 +13,13 @@ _MISFITS = {
         "Its clients may use another mechanism, epsilon or domain, or some may send something else",
     ),
     "tails": (
-        "the {reports:,} reports to {services} lie further beyond the ends of the domain, or less far, than "
-        "the noise of {mechanism} puts reports",
-        "Some are false, or of another epsilon or domain; docs/fit.md says what these can do",
+        "the {reports:,} reports to {services} reach further beyond the ends of the domain, or less far, "
+        "than the noise of {mechanism} does",
+        "Some are false, or were sent with another epsilon or domain; docs/fit.md says what such reports "
+        "can do",
     ),
     "same_people": (
-        "the reports of {reports:,} users to {services} do not go together",
+        "the reports of {reports:,} users to {services} are inconsistent",
         "A user id may mean different people there, or one of the two may report another value, unit or sign",
     ),
     "remembered_noise": (
@@ -61,9 +62,8 @@ def impossible_line(reports: int) -> str:
     """Two sentences on reports, one or more, that the mechanism of their service never sends."""
     are = counted(reports, "report is", "reports are")
     return (
-        f"{are} outside of what the mechanism of the service can send, and became dead letters. The clients "
-        "may use another mechanism, epsilon or domain, and their other reports would then be read wrongly, "
-        "too"
+        f"{are} impossible under the mechanism of the service, and became dead letters. The clients may "
+        "use another mechanism, epsilon or domain; their other reports would then be misread, too"
     )
 
 

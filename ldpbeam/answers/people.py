@@ -179,7 +179,7 @@ def _unread(path: str, names: list[str], error: Exception) -> str:
     if (other := other_table(start)) is not None:
         return f"it is {other}"
     if b"\0" in start or start.startswith((b"Obj\x01", b"PAR1")):
-        return "this is no text: people and their true values come as CSV, with a header line"
+        return "this is not text: give people and their true values as CSV, with a header line"
     if "invalid UTF8" in str(error):
         return "it is not in UTF-8: save it in that encoding"
     if not isinstance(error, pa.ArrowKeyError):
@@ -265,7 +265,7 @@ def _first_text(cells: Iterable[tuple[pa.Array, NDArray[np.bool_]]]) -> str | No
 def _no_value(table: pa.Table, columns: PeopleColumns, domain: Domain) -> str:
     """Why no row can be used, in words."""
     if not len(table):
-        return "it has a header line and no row"
+        return "it has a header line but no rows"
     if isinstance(domain, Vector):
         return "no row has a number in every coordinate's column"
     name = columns.key if isinstance(domain, KeyValues) else columns.value
@@ -276,10 +276,10 @@ def _no_value(table: pa.Table, columns: PeopleColumns, domain: Domain) -> str:
         else f"column {name!r} is empty"
     )
     if isinstance(domain, Categories):
-        return f"{shown}, and no category of the study, such as {domain.names[0]!r}"
+        return f"{shown}: it has no category of the study, such as {domain.names[0]!r}"
     if isinstance(domain, KeyValues):
-        return f"{shown}, and no row has a key of the study, such as {domain.keys[0]!r}, and a number"
-    return f"{shown}, and no number"
+        return f"{shown}, but no row has a key of the study, such as {domain.keys[0]!r}, and a number"
+    return f"{shown}: it has no numbers"
 
 
 def _values(text: pa.Array, domain: Domain) -> tuple[NDArray[Any], NDArray[np.bool_], int]:

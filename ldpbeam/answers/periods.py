@@ -59,7 +59,7 @@ def explain(study: Study) -> Iterator[str]:
             if version.values_at_most:
                 yield (
                     f"values_at_most of service {version.label!r} of {name!r} is for the ledger over "
-                    "periods, and the study has none: add ledger: {period: 30d}."
+                    "periods, but the study has none: add ledger: {period: 30d}."
                 )
         return
     length = format_duration(study.ledger.period)
@@ -70,16 +70,16 @@ def explain(study: Study) -> Iterator[str]:
     )
     if costs_of(study).remembered:
         yield (
-            "Of clients that remember their noise it has two lines: what their reports reveal about which "
-            "values a user had, and what they reveal about anything, changes included."
+            "For clients that remember their noise it gives two figures: what their reports reveal about "
+            "which values a user had, and what they reveal about anything, changes included."
         )
     for name, index in services_of(study):
         version = study.attribute(name).versions[index]
         if version.lifetime is not None:
-            said = "as the study says" if version.values_at_most else "the most that there can be"
+            said = "as the study says" if version.values_at_most else "the most possible"
             yield (
-                f"It takes a user of service {version.label!r} of {name!r} to have {values_of(version)} "
-                f"different values in a period at most: {said}."
+                f"It assumes that a user of service {version.label!r} of {name!r} has at most "
+                f"{values_of(version)} different values in a period: {said}."
             )
     if study.ledger.cap is not None:
         yield (

@@ -142,19 +142,18 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
     """
     if counts.get(TOO_FAR):
         yield (
-            f"{counted(counts[TOO_FAR], 'report')} out of range: more windows were open than a stream keeps, "
-            "and those with the fewest reports, far from the watermark, gave way"
+            f"{counted(counts[TOO_FAR], 'report')} out of range: more windows were open than a stream "
+            "keeps, so it dropped those with the fewest reports, far from the watermark"
         )
     if counts.get(BEYOND_MOST):
         yield (
-            f"{counted(counts[BEYOND_MOST], 'report')} dropped, of users who sent more than "
+            f"{counted(counts[BEYOND_MOST], 'report')} dropped from users who sent more than "
             f"{study.most_reports:,} to a service in a window; if they are honest, raise most_reports"
         )
     if counts.get(DUPLICATES) and 2 * counts[DUPLICATES] >= counts["in"]:
         yield (
-            f"{counts[DUPLICATES]:,} of {counts['in']:,} reports are duplicates: of each user one to a "
-            "service counts in a window"
-            + ("" if study.repeats == "all" else ", unless the study has repeats: all")
+            f"{counts[DUPLICATES]:,} of {counts['in']:,} reports are duplicates: a user counts once per "
+            "service and window" + ("" if study.repeats == "all" else ", unless the study has repeats: all")
         )
     if counts.get(WITHOUT_NAMES):
         yield (
@@ -172,9 +171,9 @@ def warnings_of(study: Study, counts: Mapping[str, Any], *, written: bool = True
         yield f"{counted(reports, 'report')} without a group have no field {ours!r} and {meant}"
     if together := counts.get(GROUPS_TOGETHER):
         yield (
-            f"the groups of {counted(together, 'window')} are estimated together: an attribute has up to "
+            f"the groups of {counted(together, 'window')} are estimated together: an attribute has at most "
             f"{APART * study.publish.windows:,} estimates of single groups, in the windows with the most "
-            "reports; raise publish.windows, which raises that, if these are honest reports"
+            "reports; if these reports are honest, raise publish.windows, which raises this limit"
         )
     if not counts.get(NOT_ESTIMATED):
         return
@@ -242,7 +241,7 @@ def without_groups(study: Study, estimates: Sequence[EstimateRecord]) -> Iterato
         return
     if all(record.group is None and not record.other_groups for record in estimates):
         yield (
-            f"no estimate is of a group: no report that is estimated has the field {study.groups.field!r}, "
+            f"there is no estimate of a group: no estimated report has the field {study.groups.field!r}, "
             "by which the study groups reports (groups.field); check its name"
         )
 
@@ -252,7 +251,7 @@ def cut_windows(study: Study, span: Span) -> Iterator[str]:
     for start, stop in span.cut(study.windows):
         yield (
             f"users are not joined from {rfc3339(start)} to {rfc3339(stop)}, because this run counts only "
-            "a part of these windows: let a run begin and end with whole windows of the size windows.joined"
+            "part of these windows: let runs begin and end where windows of the size windows.joined do"
         )
 
 

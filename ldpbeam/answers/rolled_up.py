@@ -90,10 +90,10 @@ def rolled_up(
             newest[name] = (path, snapshot)
         elif before[1].pane_index == snapshot.pane_index and before[1].statistic != snapshot.statistic:
             raise UserError(
-                f"{path} and {before[0]}: two different snapshots of one run, attribute, window and pane; "
-                "nothing tells which is right: leave one out; or, if two machines ran the same command, so "
-                "that their runs have one name, estimate again on one, from an --input of another name and "
-                "into another --output"
+                f"{path} and {before[0]}: two different snapshots of one run, attribute, window and pane, "
+                "with nothing to say which is right: leave one out. If two machines ran the same command, "
+                "their runs share a name: estimate again on one of them, with another name of --input and "
+                "another --output"
             )
     counted, left_out = _each_once(list(newest.values()), cells)
     _check_apart(counted)
@@ -119,9 +119,9 @@ def not_joined(study: Study, snapshots: Sequence[Snapshot]) -> Iterator[str]:
         remembering = study.attribute(name).remembering
         if remembering:
             yield (
-                f"{name}: clients of {', '.join(remembering)} remember their noise, and a user's reports in "
-                "several windows were not brought together: errors and intervals are those of the fewest "
-                "users that can have sent the reports (docs/over_time.md)"
+                f"{name}: clients of {', '.join(remembering)} remember their noise, and a user's reports "
+                "in several windows were not brought together: errors and intervals are for the fewest "
+                "users who can have sent the reports (docs/over_time.md)"
             )
 
 
@@ -162,8 +162,8 @@ def _each_once(
     for path, snapshot in inside:
         if not any(_holds(snapshot, inner) for _, inner in counted):
             raise UserError(
-                f"{path}: the users of two joined windows are the same, so a roll-up to another size takes "
-                "the windows inside: give their statistics, too"
+                f"{path}: two joined windows share users, so rolling up to another size needs the windows "
+                "inside them: give their statistics, too"
             )
     kinds: dict[tuple[str, Bounds | None], tuple[str, tuple[int, ...]]] = {}
     for path, snapshot in counted:

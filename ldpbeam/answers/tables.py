@@ -174,7 +174,7 @@ def _text(record: EstimateRecord, number: float, usual: int) -> str:
 
 def _partial(record: EstimateRecord) -> Iterator[str]:
     if record.partial is not None:
-        yield f"it has {record.partial:.0%} of the usual reports, and may hold a part of its time"
+        yield f"it has {record.partial:.0%} of the usual reports, and may cover only part of its time"
 
 
 def _window(record: EstimateRecord) -> str:
@@ -192,7 +192,7 @@ def accounting_line(counts: Mapping[str, Any]) -> str:
     line = f"{counts['in']:,} reports in {sign} {terms}"
     if rows := counts.get(ROWS_OF_COUNTS):
         line = f"{counts['in']:,} reports in {counted(rows, 'row')} of counts; whoever counted them left out"
-        line += " duplicates, and reports that were late or impossible"
+        line += " duplicates and late or impossible reports"
     if counts["damaged_files"]:
         line += f"\n{damage_line(counts['damaged_files'])}"
     if "used_in_windows" in counts:

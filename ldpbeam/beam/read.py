@@ -87,7 +87,7 @@ class ReadReports(beam.PTransform):
         hidden = self.disclosure.hides
         self.input: BatchInput
         if not patterns:
-            raise ValueError("patterns: there is none, so nothing would be read")
+            raise ValueError("patterns is empty, so nothing would be read")
         try:
             if len(patterns) == 1 and patterns[0].startswith(SCHEME):
                 begin = offset_of("from_offset", from_offset, EARLIEST)

@@ -18,7 +18,7 @@ _BETWEEN = 22
 #: further away than this share of the height of the values.
 _MOST_ENDS, _FAR = 0.9, 0.5
 #: What a caption says where ends of intervals lie beyond the axis.
-GOES_ON = "Intervals that leave the chart go on."
+GOES_ON = "Intervals cut off at the edge continue beyond it."
 
 
 def theme(

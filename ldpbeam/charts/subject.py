@@ -232,7 +232,7 @@ def state_of(record: EstimateRecord) -> str:
 STATES = {
     "early": "early: the window had not closed",
     "incomplete": "incomplete: reports of this window may be missing",
-    "partial": "partial: it has less than half of the usual reports, and may hold a part of its time",
+    "partial": "partial: it has less than half of the usual reports, and may cover only part of its time",
     "flagged": "flagged: a warning above names it",
     "unusual": "unusual: it differs from the windows before",
 }

@@ -171,7 +171,7 @@ class Client:
         people = len(scaled)
         times = None if event_times is None else event_times_of(event_times, people)
         if times is None and self.study.needs_time:
-            raise ValueError("the study looks at event times: give when the values were observed")
+            raise ValueError("the study uses event times: give when the values were observed")
         if self.study.panel is not None and user_ids is None:
             raise ValueError("the study has a panel: give user_ids, which say whose turn it is")
         columns: dict[str, pa.Array] = {}
@@ -401,7 +401,7 @@ def _column(values: Any, people: int, name: str) -> pa.Array:
         ValueError: if there are not as many as people, or they are not of one type.
     """
     if isinstance(values, str | bytes):
-        raise ValueError(f"{name} is one text for {people:,} values: give one each")
+        raise ValueError(f"{name} is one text for {people:,} values: give one for each")
     column = array_of(values)
     if column is None:
         raise ValueError(

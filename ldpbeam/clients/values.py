@@ -106,7 +106,7 @@ def _numbers(values: Any, name: str) -> Floats:
         given = np.asarray(values)
     except ValueError:
         raise ValueError(
-            f"values of {name!r} are lists of different lengths: give as many numbers each"
+            f"values of {name!r} are lists of different lengths: give each person equally many"
         ) from None
     if given.dtype.kind not in "iufO":
         kind = given.dtype.type.__name__.removesuffix("_")

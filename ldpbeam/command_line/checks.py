@@ -157,7 +157,7 @@ def length_of(option: str, text: str) -> int:
         return CALENDAR[text]
     length = duration_of(option, text)
     if length == 0:
-        raise UserError(f"{option} {text}: above 0")
+        raise UserError(f"{option} {text}: it must be above 0")
     return length
 
 
@@ -174,7 +174,7 @@ def check_people(options: argparse.Namespace, option: str, file: str | None) -> 
     """
     given = [f"--{name}-column" for name in PEOPLE_COLUMNS if getattr(options, f"{name}_column") is not None]
     if given and not file:
-        raise UserError(f"{', '.join(given)}: these are columns of a file that {option} names: add {option}")
+        raise UserError(f"{', '.join(given)}: these name columns of the file in {option}: add {option}")
 
 
 def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns:

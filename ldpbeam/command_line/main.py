@@ -100,7 +100,7 @@ def _run(given: list[str]) -> int:
         return WRONG
     except KeyboardInterrupt as error:
         # The line end comes first because the terminal has printed ^C.
-        advice = str(error) or "the same command starts it again"
+        advice = str(error) or "run the same command to start it again"
         print(file=sys.stderr)
         fail(f"{name} was interrupted; {advice}")
         return INTERRUPTED

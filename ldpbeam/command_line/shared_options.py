@@ -52,7 +52,7 @@ def add_printing_options(parser: Parser, names: Sequence[str]) -> None:
     group = parser.add_argument_group("what is printed")
     for name in names:
         group.add_argument(f"--{name}", action="store_true", help=_PRINTING[name])
-    group.add_argument("-h", "--help", action="help", help="print this and end")
+    group.add_argument("-h", "--help", action="help", help="print this and exit")
 
 
 #: The shells whose completion is tested or at least written by shtab.

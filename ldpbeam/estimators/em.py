@@ -91,8 +91,8 @@ def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:
     uniform = 1.0 / len(fit.weights)
     if fit.converged and np.abs(fit.weights - uniform).max() < NEARLY * uniform:
         return (
-            "the estimate is nearly uniform, as it started: if the people are not, lower the tolerance "
-            f"({tolerance:.3g}), or collect more reports",
+            "the estimate is nearly uniform, as it started: if people's values are not, lower the "
+            f"tolerance ({tolerance:.3g}), or collect more reports",
         )
     if fit.converged:
         return ()

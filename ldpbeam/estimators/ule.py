@@ -20,7 +20,7 @@ from ldpbeam.resolution import ENOUGH, is_resolved, mutual_information
 
 #: The most value buckets of an accelerated estimate.
 MOST_ACCELERATED = 4_096
-NOT_SETTLED = "the iteration did not come to its fixed point: raise max_iterations"
+NOT_SETTLED = "the iteration did not converge: raise max_iterations"
 
 
 def information_kept(attribute: Attribute, services: Sequence[str], weights: Floats) -> dict[str, float]:

@@ -83,8 +83,8 @@ def _alone(folder: str, about: RunRecord) -> Results:
     """The results of a run that has its folder for itself."""
     if about.complete is False:
         raise UserError(
-            f"{folder}: its run has not finished: it still writes, failed or was interrupted; the same "
-            "command starts it again"
+            f"{folder}: its run has not finished: it is still writing, failed or was interrupted; run the "
+            "same command to start it again"
         )
     run = _run(folder, about, finished=True)
     kind: FolderKind = "rollup" if run.accounting is None else "batch"
@@ -118,11 +118,11 @@ def _study(folder: str, about: RunRecord) -> tuple[Study | None, str]:
     try:
         study = parse_study(_text(path).decode(), path)
     except UnicodeDecodeError:
-        return None, f"{path}: it is no text in UTF-8"
+        return None, f"{path}: it is not UTF-8 text"
     except StudyError as error:
         return None, str(error)
     if study.fingerprint != about.study_fingerprint:
-        return None, f"{path}: it is not the study that {RUN} names, or of another version of ldpbeam"
+        return None, f"{path}: it is not the study that {RUN} names, or another version of ldpbeam wrote it"
     return study, ""
 
 

@@ -39,7 +39,7 @@ def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = Fals
         )
         more = f"\n... and {len(bad) - 10} more" if len(bad) > 10 else ""
         raise UserError(
-            f"{problems}{more}\nThese are no files of reports; leave them out of --input, or count each "
+            f"{problems}{more}\nThese cannot be read as reports; leave them out of --input, or count each "
             "as a dead letter with --on-bad-file skip"
         )
     return FileInput(tuple(good), tuple(bad))

@@ -200,8 +200,8 @@ def _new(
         known = known or count > 0
     if not known:
         raise UserError(
-            f"--topic {brokers.topic.name}: it has none of the messages that were read: it was made anew, or "
-            "has lost them all; name another folder"
+            f"--topic {brokers.topic.name}: it has none of the messages that were read: the topic was "
+            "recreated, or has lost them all; name another folder"
         )
     return new
 
@@ -224,8 +224,8 @@ def _ends(brokers: Brokers) -> dict[int, tuple[int, int]]:
     if "compact" in policy:
         raise UserError(
             f"--topic {brokers.topic.name}: it keeps only the last message of each key "
-            f"(cleanup.policy={policy}), so that reports may be missing which nobody can count; read a "
-            "topic with cleanup.policy=delete"
+            f"(cleanup.policy={policy}), so reports may be missing that cannot be counted; read a topic "
+            "with cleanup.policy=delete"
         )
     firsts, afters = (brokers.offsets(partitions, where) for where in (EARLIEST, LATEST))
     return {each: (firsts[each], afters[each]) for each in partitions}

@@ -178,8 +178,8 @@ class Brokers:
             return f"{where}: the brokers refuse: {error.str()}"
         if refusal is not None and _of_tls(refusal):
             return (
-                f"{where}: there is no TLS connection; correct security.protocol, ssl.ca.location or other "
-                f"settings of ssl in the file of --kafka-config: {refusal.str()}"
+                f"{where}: the TLS connection failed; correct security.protocol, ssl.ca.location or other "
+                f"ssl settings in the file of --kafka-config: {refusal.str()}"
             )
         if refusal is not None:
             return (

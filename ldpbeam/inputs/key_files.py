@@ -26,8 +26,8 @@ def disclosure_of(study: Study, key_file: str | None, keep_bad_records: bool) ->
     key = read_key(key_file)
     if key is not None and keep_bad_records:
         raise UserError(
-            "--keep-bad-records: bad records hold user ids as they came, which --user-id-key-file is to "
-            "hide; leave one of the two out"
+            "--keep-bad-records: bad records hold the original user ids, which --user-id-key-file is meant "
+            "to hide; leave out one of the two"
         )
     try:
         return disclosure_for(study, keep_bad_records, key)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 FOR_ALL_LOOKS = "normal mixture around unbiased reports, for all looks; narrowest near {reports:,} reports"
 #: Why there are none where clients remember their noise.
 REMEMBERED = (
-    "none: clients remember their noise, and reports of several windows were not brought together by "
-    "user, so that nothing is known of how much a further look says"
+    "none: clients remember their noise, and reports of several windows were not brought together by user, "
+    "so what a further look adds is unknown"
 )
 
 

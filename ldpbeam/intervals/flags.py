@@ -18,11 +18,11 @@ MISFIT = (
     f"{_FALSE} ({PAGE})"
 )
 MISFIT_TAILS = (
-    "reports to {services} lie further beyond the ends of the domain, or less far, than noise puts them: "
+    "reports to {services} reach further beyond the ends of the domain, or less far, than noise does: "
     f"some are false, or of another epsilon or domain, and {_FALSE} ({PAGE})"
 )
 MISFIT_USERS = (
-    "the reports of the same users to {services} do not go together: some are false, or other people's, and "
+    "the reports of the same users to {services} are inconsistent: some are false, or other people's, and "
     f"{_FALSE} ({PAGE})"
 )
 REFUSED_PAYLOADS = (

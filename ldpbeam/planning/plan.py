@@ -95,7 +95,7 @@ def _notes(
     if any(line.one_percent_fake is not None for line in planned):
         yield (
             "1% fake: if m of the n users of a window and group are fake, they move the estimate by at most "
-            "100 m/n times that, whatever they send, to any version. No test sees fake users who take care."
+            "100 m/n times that, whatever they send, to any version. No test detects careful fake users."
         )
         yield (
             "Estimators without a number have no such bound, or too many categories to try every report; "
@@ -130,7 +130,7 @@ def _detail(line: Planned) -> str:
     return (
         f"{line.attribute!r}, {line.estimate}: reports of {line.users:,} people show no detail finer than "
         f"{line.finest_detail:.0%} of the range. Certain intervals, which hold whatever people's values "
-        f"are, are expected to be so wide where people are spread evenly: {', '.join(widths)}."
+        f"are, are expected to be this wide where people are spread evenly: {', '.join(widths)}."
     )
 
 

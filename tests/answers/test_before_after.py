@@ -76,7 +76,7 @@ def test_each_side_is_what_one_window_over_all_its_days_gives(how: str) -> None:
         assert by_number(found) == by_number(ldp.Differences(pair.comparison.differences, 0.95, ()))
     said = " ".join(found.about)
     assert ("remember their noise" in said) == bool(how)
-    assert "as if others had reported on each side" in said
+    assert "as if different people had reported on each side" in said
 
 
 def test_intervals_of_shares_have_the_error_of_drawing_the_people() -> None:

@@ -258,4 +258,4 @@ def test_a_truth_of_other_people_and_a_group_field_that_no_report_has_are_said(
     )  # fmt: skip
     assert ran.code == 0
     assert "--truth: nobody in the file is of the window and group of an estimate" in ran.err
-    assert "no report that is estimated has the field 'region'" in ran.err
+    assert "no estimated report has the field 'region'" in ran.err

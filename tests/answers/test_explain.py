@@ -69,7 +69,7 @@ def test_the_reports_a_service_sends_are_those_it_would_send(
         ("piecewise", "laplace", ["'taxi' of 'minutes' runs laplace with epsilon 0.5"]),
         ("size: 1h", "size: 1d, period: 6h", ["windows of 1d, one starting every 6h"]),
         ("size: 1h", "size: 1d, early_reports: 5000", ["an early estimate of a window", "5,000 more"]),
-        ("windows:", "epsilon_cap: 2\nwindows:", ["the ledger counts who spent how much, and who is over 2"]),
+        ("windows:", "epsilon_cap: 2\nwindows:", ["how many users spent how much, and how many exceed 2"]),
         (
             "windows:",
             "ledger: {period: 30d, cap: 60}\nwindows:",

@@ -78,7 +78,7 @@ def test_a_window_with_two_of_its_days_is_marked_and_no_change(
     table = client.reports(tea, [f"u{n}" for n in range(people)], event_times=times.tolist())
     pq.write_table(table, tmp_path / "reports.parquet")
     run = run_estimate(tmp_path, STUDY, [tmp_path / "reports.parquet"])
-    assert "it has 7% of the usual reports, and may hold a part of its time" in run.out
+    assert "it has 7% of the usual reports, and may cover only part of its time" in run.out
     assert not any("partial" in line for line in run.estimates)
     shown = json.loads(command("show", run.path, "--json").out)["estimates"]
     assert [line.get("partial") for line in shown] == [40 / 560, *[None] * 12]

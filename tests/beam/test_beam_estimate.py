@@ -329,7 +329,7 @@ def test_files_that_cannot_be_read_are_told_of_by_the_names_of_arguments(
     (tmp_path / "note.txt").write_text("no report")
     for patterns, sentence in (
         ("/nowhere/*.avro", r"^patterns /nowhere/\*.avro: no file has this name"),
-        ([], "^patterns: there is none"),
+        ([], "^patterns is empty"),
         ("", "^patterns '': no file has this name"),
         (f"{tmp_path}/*", "leave them out of patterns, or count .* with skip_bad_files=True"),
     ):

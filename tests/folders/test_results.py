@@ -98,7 +98,7 @@ def test_a_study_that_cannot_be_read_here_hides_no_estimate(copied: Callable[[st
         assert (found.study, found.estimates) == (None, before.estimates)
         assert said in found.study_problem
     (folder / "study.json").write_bytes(b"\xff")
-    assert "no text in UTF-8" in read_results(str(folder)).study_problem
+    assert "not UTF-8 text" in read_results(str(folder)).study_problem
     (folder / "study.json").unlink()
     assert (read_results(str(folder)).study, read_results(str(folder)).study_problem) == (None, "")
 

@@ -88,7 +88,7 @@ def test_estimate(function: str, runner: str, study: Path, reports: Path, tmp_pa
     output = tmp_path / "out"
     run = ["estimate", "--study", study, "--input", f"{reports}/*", "--output", output, "--runner", runner]
     said = interrupted(function, tmp_path, *run)
-    assert said == "ldpbeam: estimate was interrupted; the same command starts it again"
+    assert said == "ldpbeam: estimate was interrupted; run the same command to start it again"
     assert outputs(output) == set()
     with terminal(ldpbeam(*run)) as again:
         assert again.wait() == 0, again.said

@@ -106,7 +106,7 @@ def test_what_a_secured_broker_refuses_is_one_sentence_at_once(
         return str(refused.value)
 
     login = f"--kafka {broker.second}: the broker refuses the user name, the password or the mechanism; "
-    tls = "there is no TLS connection; correct security.protocol, ssl.ca.location or other settings of ssl "
+    tls = "the TLS connection failed; correct security.protocol, ssl.ca.location or other ssl settings "
     assert said(settings.replace("${KAFKA_PASSWORD}", WRONG)).startswith(login)
     assert said(settings.replace("=PLAIN", "=SCRAM-SHA-256")).startswith(login)
     without_authority = "\n".join(settings.splitlines()[:-1])

@@ -208,7 +208,7 @@ def test_estimates_are_compared_by_window_and_group() -> None:
     for given in ({}, {"windows": (TEN, ELEVEN), "groups": ("a", "b")}):
         with pytest.raises(ValueError, match="give two windows, or two groups"):
             estimates.difference(**given)
-    with pytest.raises(ValueError, match="no estimate is of group 'nroth'"):
+    with pytest.raises(ValueError, match="there is no estimate of group 'nroth'"):
         estimates.difference(groups=("north", "nroth"))
 
 

@@ -69,7 +69,7 @@ def counted(found: Tally) -> list[int]:
 
 def test_a_study_whose_group_field_no_report_has_says_so() -> None:
     study = parse_study(GROUPED.replace("field: region", "field: regoin"))
-    with pytest.warns(UserWarning, match="no report that is estimated has the field 'regoin'"):
+    with pytest.warns(UserWarning, match="no estimated report has the field 'regoin'"):
         ldp.estimate(study, by_group({"north": 2, "south": 2}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

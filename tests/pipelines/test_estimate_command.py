@@ -47,7 +47,7 @@ def test_good_input_is_used_without_a_word_of_complaint(
         ({"in": 200, "used": 198, "dead_letters": 2}, 0, ""),
         ({"in": 200, "used": 197, "dead_letters": 3}, 3, "1.50% of the input is bad, more than"),
         ({"in": 200, "used": 200, "damaged_files": 2}, 3, "2 files are damaged: how many"),
-        ({"in": 7, "used": 5, "duplicates": 2, "beyond_most_reports": 2}, 3, "2 reports dropped, of users"),
+        ({"in": 7, "used": 5, "duplicates": 2, "beyond_most_reports": 2}, 3, "2 reports dropped from users"),
         ({}, 0, "ldpbeam: warning: the input has no report, so there is no estimate\n"),
         ({"in": 7, "late": 7}, 0, "none of the 7 reports in the input is used, so there is no"),
     ],

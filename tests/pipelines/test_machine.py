@@ -78,7 +78,7 @@ def test_an_error_of_a_worker_and_ctrl_c_are_one_line_and_a_mistake_of_ours_is_r
     ran = command(*given)
     assert (ran.code, ran.err) == (
         130,
-        "\nldpbeam: estimate was interrupted; the same command starts it again\n",
+        "\nldpbeam: estimate was interrupted; run the same command to start it again\n",
     )
     raised[0] = KeyError("ours")
     with pytest.raises(KeyError, match="ours"):

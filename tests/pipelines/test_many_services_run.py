@@ -49,4 +49,4 @@ def test_the_size_of_the_rows_is_said_before_a_run() -> None:
     assert "A row takes 16 bytes, 16 MB per million users" in fine and "may have at most 33,554,432" in fine
     assert "at least 98% of each service's information" in fine and "too little" not in fine
     assert re.search(r"That can be too little: \d\d% of s0's, .* information. Raise joint_buckets", coarse)
-    assert "More than 16 joined services were never measured" in many and "A row takes 32 bytes" in many
+    assert "More than 16 joined services have not been measured" in many and "A row takes 32 bytes" in many

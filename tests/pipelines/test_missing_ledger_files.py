@@ -100,7 +100,7 @@ def test_the_command_a_run_and_the_page_say_so(
     ran = [run(hour) for hour in (2, 3)]
     (ran[0].path / "ledger" / f"received-{span_name(*hours(2, 3))}.arrow").unlink()
     start, end = map(rfc3339, hours(2, 3))
-    sentence = f"there are estimates: users spent more than it says: {start} to {end}"
+    sentence = f"so users spent more than it says: {start} to {end}"
     found = run(4)
     assert (found.code, sentence in found.out) == (0, True)
     added = command("ledger", found.path)

@@ -199,7 +199,7 @@ def test_a_roll_up_that_cannot_add_up_by_name_is_refused(command: Any, tmp_path:
 
     every = table(range(3))
     assert (
-        "reports of hadamard cannot be added up by name; those of grr, oue, sue, subset_selection"
+        "reports of hadamard cannot be added up by name (only reports of grr, oue, sue, subset_selection,"
         in refused("hadamard", every)
     )
     assert "reports of olh cannot be added up by name" in refused("olh", every)
@@ -207,7 +207,7 @@ def test_a_roll_up_that_cannot_add_up_by_name_is_refused(command: Any, tmp_path:
     many = "place,name\n" + "".join(f"{place},{place}\n" for place in range(PLACES))
     assert refused("hadamard", many) == ""
     more = every + "2026-11-22T00:00:00Z,2026-11-23T00:00:00Z,5,sixth\n"
-    assert "they have 6 names together, which with a place for others are more" in refused("grr", more)
+    assert "they have 6 names together; with one place for others, that is more" in refused("grr", more)
 
 
 def test_a_roll_up_says_that_names_have_changed(command: Any, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_roll_up_says_that_names_have_changed(command: Any, tmp_path: Path) ->
     assert "changed" not in unchanged.err
     names.write_text(table(range(3)).replace("election", "vote"))
     changed = command("rollup", *given, days, "--output", tmp_path / "other")
-    assert "since they were estimated: saw 2026-11-22T00:00:00Z to 2026-11-23T00:00:00Z; the" in changed.err
+    assert "current names are used: saw 2026-11-22T00:00:00Z to 2026-11-23T00:00:00Z" in changed.err
     assert "vote" in records(tmp_path / "other")[0]["categories"]
     again = command("rollup", *given, f"{tmp_path}/all/statistics/*.avro", "--output", tmp_path / "again")
     assert again.code == 2

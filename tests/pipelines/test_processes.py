@@ -130,7 +130,7 @@ def test_a_warning_arrives_once_and_one_about_a_package_does_not_arrive_again(
 
 @pytest.mark.slow
 def test_a_killed_process_is_one_sentence(site: Path) -> None:
-    with pytest.raises(UserError, match=r"process that computed was killed \(.*SIGKILL") as error:
+    with pytest.raises(UserError, match=r"worker process was killed \(.*SIGKILL") as error:
         computed(asking("tells", "dies"), 2)
     assert "--processes" in str(error.value)
     assert "\n" not in str(error.value)

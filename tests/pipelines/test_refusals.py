@@ -113,12 +113,12 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--service c", "--service c: the study has no such service; there are: a, b"),
         ("--truth people.csv", "--value-column is missing"),
         ("--truth nothing.csv --value-column value", "nothing.csv: No such file or directory"),
-        ("--value-column v --time-column t", "--value-column, --time-column: these are columns of a file"),
+        ("--value-column v --time-column t", "--value-column, --time-column: these name columns of the file"),
         ("--user-id-key-file nothing.key",
          "No such file or directory; openssl rand -out nothing.key 32 makes a new key"),
         ("--user-id-key-file short.key", "short.key: a key has 16 bytes or more, found 15"),
-        ("--user-id-key-file long.key --keep-bad-records", "--keep-bad-records: bad records hold user ids as "
-         "they came, which --user-id-key-file is to hide"),
+        ("--user-id-key-file long.key --keep-bad-records", "--keep-bad-records: bad records hold the "
+         "original user ids, which --user-id-key-file is meant to hide"),
         ("--column user_id", "--column user_id: write our name and theirs, as in user_id=uid"),
         ("--column user_id=a --column user_id=b", "--column user_id=b: 'user_id' is given twice"),
         ("--column usr_id=a", "--column: "),
@@ -199,11 +199,11 @@ ROWS: dict[str, list[tuple[str, str]]] = {
     ],
     "rollup": [
         ("", "nothing*: there is no such file"),
-        ("--window 0s", "--window 0s: above 0"),
+        ("--window 0s", "--window 0s: it must be above 0"),
         ("--processes 0", "--processes 0: from 1 to 1,024"),
     ],
     "evaluate": [
-        ("--value-column m", "--value-column: these are columns of a file that --data names"),
+        ("--value-column m", "--value-column: these name columns of the file in --data"),
         ("--data none.csv", "--value-column is missing"),
         ("--data outside.csv --value-column value", "every value lies outside of the domain of 'x'"),
         ("--epsilons 0", "epsilon 0: a number above 0"),

@@ -145,7 +145,7 @@ def test_of_two_panes_the_last_stands(order: int, hours: Callable[..., Given]) -
 def test_two_panes_of_one_index_that_differ_are_refused(hours: Callable[..., Given]) -> None:
     ((path, one), *_) = hours(people=200)
     other = replace(one, statistic=merge([one.statistic, one.statistic]))
-    said = "two different snapshots of one run, attribute, window and pane.* if two machines ran the same"
+    said = "two different snapshots of one run, attribute, window and pane.* If two machines ran the same"
     with pytest.raises(UserError, match=said):
         rolled_up(STUDY, [(path, one), ("other", other)])
 

@@ -46,7 +46,7 @@ def small(
         ),
         (
             ["OUT", "--value-column", "value"],
-            "--value-column: these are columns of a file that --truth names",
+            "--value-column: these name columns of the file in --truth",
         ),
     ],
 )

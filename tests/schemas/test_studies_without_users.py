@@ -130,7 +130,7 @@ def test_what_is_counted_and_who_can_remove_a_report_is_explained() -> None:
     both = " ".join(explain(parse_study(SOME)))
     assert "A user counts once per service and window" in both
     assert "fewer than 2 users (of 'app', reports) is not estimated" in both
-    assert both.count("users are not known, so the ledger has nothing of it") == 1
+    assert both.count("its reports have no users, so the ledger leaves it out") == 1
 
 
 def test_windows_of_nobody_are_not_compared_by_user() -> None:

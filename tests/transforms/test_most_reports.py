@@ -136,7 +136,7 @@ def test_the_default_does_not_change_the_fingerprint_and_another_number_does() -
 def test_a_run_says_that_reports_were_beyond_the_most() -> None:
     columns: dict[str, Any] = {"user_id": ["u", "u", "u", "v"], "payload": [0.5] * 4, "service": ["taxi"] * 4}
     text = study_text(SERVICES, NOT_TO_JOIN, more="repeats: all\nmost_reports: 2").replace("windows:", "# ")
-    with pytest.warns(UserWarning, match="1 report dropped, of users who sent more than 2 to a service"):
+    with pytest.warns(UserWarning, match="1 report dropped from users who sent more than 2 to a service"):
         found = ldp.estimate(parse_study(text), pa.table(columns))
     assert (found.counts["used"], found.counts["duplicates"], found.counts[BEYOND_MOST]) == (3, 1, 1)
 
