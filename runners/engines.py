@@ -109,8 +109,8 @@ def _flink(asked: EngineRequest, given: Sequence[str]) -> Engine:
 
 def _say_what_listens(what: str) -> None:
     print(
-        f"ldpbeam: {what} listens on every interface of this machine until the run ends, and whoever reaches "
-        "it can run programs (docs/security.md)",
+        f"ldpbeam: {what} listens on every interface of this machine until the run ends, and anyone who "
+        "can reach it can run programs (docs/security.md)",
         file=sys.stderr,
     )
 

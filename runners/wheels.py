@@ -71,7 +71,7 @@ def source_package(setup: Path, folder: Path) -> Path:
     )
     packages = list(built.glob("*.tar.gz"))
     if made.returncode or len(packages) != 1:
-        said = (made.stderr.strip() or "it makes none").splitlines()[-1]
+        said = (made.stderr.strip() or "it makes no package").splitlines()[-1]
         raise ValueError(
             f"{setup}: workers need its source package, which was not built ({said}): pip install setuptools"
         )

@@ -52,7 +52,7 @@ class WriterSchemas:
             if known == number:
                 return text
         if self.registry is None:
-            raise UnknownSchemaError(f"nothing says which schema has the id {number}; --schemas names it")
+            raise UnknownSchemaError(f"no schema is given for the id {number}: name it with --schemas")
         return _asked(self.registry).text_of(number)
 
     def check(self) -> None:
@@ -175,7 +175,7 @@ def _get(registry: str, path: str, tries: int) -> dict[str, Any] | None:
     except requests.HTTPError:
         raise OSError(f"{shown} refused: {answer.status_code} {answer.reason}") from None
     except requests.JSONDecodeError:
-        raise OSError(f"{shown} is none: its answer is not JSON") from None
+        raise OSError(f"{shown} is not a schema registry: its answer is not JSON") from None
     except requests.RequestException as error:
         raise OSError(f"{shown} does not answer ({type(error).__name__})") from None
     return found if isinstance(found, dict) else {}

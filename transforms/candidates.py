@@ -48,7 +48,7 @@ def names_of(study: Study, attribute: str, window: Bounds | None) -> Candidates 
     except UserError as error:
         if _problems.get(path) != str(error):
             _problems[path] = str(error)
-            LOG.warning("%s; until it can be read again, its names are those that were read before", error)
+            LOG.warning("%s; until it can be read again, the names that were read before are used", error)
     table = _last.get((path, domain.places))
     return None if table is None else table.of_window(window, domain.places)
 

@@ -210,11 +210,11 @@ def _summary(comparison: Comparison) -> Iterator[str]:
         yield (
             f"{family}: {beyond:,} of {len(of_family):,} {differ} by more than {z:.2f} standard errors"
             + (f", and {perhaps:,} perhaps" if perhaps else "")
-            + (f"; no error is known of {unknown:,}" if unknown else "")
+            + (f"; the error of {unknown:,} is unknown" if unknown else "")
         )
     yield (
-        f"the intervals of a family hold together: at most {FALSE_ALARMS:.0%} of pairs of the same values "
-        "have any difference in it"
+        f"the intervals of a family hold together: where nothing differs, at most {FALSE_ALARMS:.0%} of "
+        "comparisons show any difference in it"
     )
 
 

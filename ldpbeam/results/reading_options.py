@@ -31,13 +31,13 @@ def diff(parser: Parser) -> None:
     """Add the options of ``ldpbeam diff``."""
     group = parser.add_argument_group(
         "what is compared",
-        "Two output folders, or two windows, groups or sides of a time in one. If the windows of two folders "
-        "follow each other, each folder is added up first. The numbers of a kind are a family: all means, "
-        "all variances, quantiles, ranges, shares, value buckets. The intervals of a family's differences "
-        "hold together at 95%, and a number is higher or lower if its interval leaves zero: so in any "
-        "family, at most 1 in 20 pairs of the same values has any such number. With 'at any look', that "
-        "holds however often you look while a window fills. The exit code is 1 if a number is higher or "
-        "lower or an estimate is on one side only, else 0.",
+        "Compare two output folders, or two windows, groups or sides of a time in one. If the windows of "
+        "two folders follow each other, each folder is added up first. The numbers of a kind are a family: "
+        "all means, all variances, quantiles, ranges, shares, value buckets. The intervals of a family's "
+        "differences hold together at 95%, and a number is higher or lower if its interval leaves zero: so "
+        "in any family, at most 1 in 20 pairs of the same values has any such number. With 'at any look', "
+        "that holds however often you look while a window fills. The exit code is 1 if a number is higher "
+        "or lower or an estimate is on one side only, else 0.",
     )
     group.add_argument("folders", nargs="+", metavar="OUT", help="two output folders, or one")
     sides = group.add_mutually_exclusive_group()
@@ -74,18 +74,18 @@ def check(parser: Parser) -> None:
     )
     group.add_argument("folder", metavar="OUT", help="the output folder of estimate, stream or rollup")
     group.add_argument(
-        "conditions", nargs="+", metavar="CONDITION", help="what must not be, as 'mean > 4000'"
+        "conditions", nargs="+", metavar="CONDITION", help="a condition that must not hold, as 'mean > 4000'"
     )
     exits = group.add_mutually_exclusive_group()
-    exits.add_argument("--possibly", action="store_true", help="the exit code is 1 for possibly, too")
+    exits.add_argument("--possibly", action="store_true", help="also exit with 1 for what is possibly beyond")
     exits.add_argument(
         "--if-smooth", action="store_true",
         help="also exit with 1 for numbers that are beyond only if people are spread smoothly",
     )  # fmt: skip
     exits.add_argument(
         "--any-look", action="store_true",
-        help="the exit code is 1 only for what is certain at any look: whoever checks early panes again and "
-        "again has a false alarm in 1 window of 20 at most, with intervals of 95%%",
+        help="exit with 1 only for what is certain at any look: with 95%% intervals, checking early panes "
+        "again and again gives a false alarm in at most 1 window in 20",
     )  # fmt: skip
     group.add_argument("--estimate", metavar="NAME", help="only estimates of this name (default: all)")
     group.add_argument(
@@ -109,6 +109,6 @@ def report(parser: Parser) -> None:
     truth = parser.add_argument_group("comparison with the truth")
     truth.add_argument("--truth", metavar="FILE", help="CSV file of people, drawn beside the estimates")
     truth.add_argument(
-        "--attribute", metavar="NAME", help="what the values of --truth are of, if the study has several"
+        "--attribute", metavar="NAME", help="the attribute of the values in --truth, if the study has several"
     )
     add_people_options(parser)

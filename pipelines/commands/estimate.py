@@ -115,7 +115,7 @@ def _run(request: Request, folder: Path) -> int:
     print(shown(_whereabouts(request)))
     tables.print_reasons(console, accounting, _folder(request))
     if errors and not any(errors):
-        warn("--truth: nobody in the file is of the window and group of an estimate: nothing is compared")
+        warn("--truth: nobody in the file belongs to the window and group of an estimate: nothing to compare")
     for sentence in (*without_groups(job.study, estimates), *cut_windows(job.study, job.span)):
         warn(sentence)
     done = _judged(job.study, accounting, request.max_bad_fraction)
@@ -228,7 +228,7 @@ def _judged(study: Study, counts: Mapping[str, Any], max_bad_fraction: float) ->
         warn(sentence)
     for what in ("attribute", "service"):
         if counts["dead_letters_by_reason"].get(f"no_{what}"):
-            warn(f"there are reports that name no {what}: say which it is with --{what} NAME")
+            warn(f"some reports name no {what}: say which it is with --{what} NAME")
     if not counts["in"]:
         warn("the input has no report, so there is no estimate")
     elif not counts["used"]:

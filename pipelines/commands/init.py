@@ -42,7 +42,7 @@ def init_command(options: argparse.Namespace) -> int:
     if path.exists():
         raise UserError(f"{path}: it exists, and is not overwritten; name another with --output")
     if options.range and options.categories:
-        raise UserError("--range and --categories: it is a number or a category; give one of them")
+        raise UserError("--range and --categories: the attribute is a number or a category; give one of them")
     draft, column = _draft(options)
     text = draft.text(schema.name)
     try:
@@ -63,7 +63,7 @@ def init_command(options: argparse.Namespace) -> int:
         note("no column is a user id, so the study says users: none; where reports have ids, --users ids")
     following = list(_following(path, draft, options.data, column))
     document({"study": str(path), "schema": str(schema), "next": following})
-    print(f"{shown(str(path))} is written; change it as you like. Next:")
+    print(f"{shown(str(path))} is written; edit it as you like. Next:")
     for command in following:
         print(f"  {shown(command)}")
     return DONE
@@ -95,8 +95,8 @@ def _draft(options: argparse.Namespace) -> tuple[Draft, str]:
     if proposed.most is not None and proposed.range is not None:
         low, high, *ends = map(as_text, (*proposed.most, *proposed.range))
         warn(
-            f"98% of the values lie from {low} to {high}, and the range is {ends[0]} to {ends[1]}: few "
-            f"values take most of the resolution. --range {low} {high} clips the others to its ends"
+            f"98% of the values lie from {low} to {high}, and the range is {ends[0]} to {ends[1]}: a few "
+            f"values take up most of the resolution. --range {low} {high} clips the others to its ends"
         )
     name = options.name or _as_name(Path(options.data).stem if options.data else column)
     draft = Draft(

@@ -139,7 +139,7 @@ def proposal(path: str, column: str) -> Proposal:
         if pa.types.is_string_view(values.type):
             values = values.cast(pa.string())
         if names_users(column):
-            raise UserError(f"{path}: column {column!r} has the ids of people, and no answers of theirs")
+            raise UserError(f"{path}: column {column!r} has the ids of people, not their answers")
         different = sorted(str(text) for text in pc.unique(values.drop_null()).to_pylist())
         if not 2 <= len(different) <= MOST_CATEGORIES:
             raise UserError(
@@ -200,7 +200,7 @@ def rounded_outward(low: float, high: float) -> tuple[float, float]:
     """
     distance = high - low or max(abs(low), 1.0)
     if not 1e-100 < distance < 1e100:
-        raise ValueError(f"numbers from {low:g} to {high:g} make no range: give one with --range")
+        raise ValueError(f"numbers from {low:g} to {high:g} do not span a range: give one with --range")
     power = 10.0 ** math.floor(math.log10(distance / 4.0))
     step = next(factor * power for factor in (5.0, 2.0, 1.0) if factor * power <= distance / 4.0)
     ends = math.floor(low / step) * step, math.ceil(high / step) * step

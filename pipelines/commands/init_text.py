@@ -13,9 +13,9 @@ from ldpbeam.domains import as_text
 
 #: The warning about a range, or categories, that were proposed from data.
 EXPOSURE = (
-    "{what} proposed from the values in {data}. If these are the people who report, it says something of "
-    "them that no epsilon protects. Keep it only if the data is public, or a sample of other people; else "
-    "write what you know without looking at it."
+    "{what} proposed from the values in {data}. If these are the people who report, it reveals something "
+    "about them that no epsilon protects. Keep it only if the data is public, or a sample of other people; "
+    "else write what you know without looking at it."
 )
 
 
@@ -83,7 +83,7 @@ class Draft:
                 ]
                 step = f", step: {as_text(self.step)}"
             if self.scale is not None:
-                lines += ["    # Few values take most of the range, so clients perturb the logarithm."]
+                lines += ["    # A few values take up most of the range, so clients perturb the logarithm."]
                 step = f", scale: {self.scale}"
             ends = ", ".join(map(as_text, self.range))
             lines += [f"    domain: {{numeric: [{ends}]{step}}}"]
@@ -147,7 +147,7 @@ class Draft:
         buckets = "memo_buckets: 256, " if self.range else ""
         return (
             "Clients that remember their noise reveal lifetime_epsilon of each value over all windows.",
-            "The ledger takes a user to have at most values_at_most values in a period.",
+            "The ledger assumes that a user has at most values_at_most values in a period.",
             more,
             f"kept: {{mechanism: {mechanism}, epsilon: 1, lifetime_epsilon: 2, {buckets}values_at_most: 3}}",
         )

@@ -169,7 +169,7 @@ def event_times_of(options: argparse.Namespace, study: Study) -> tuple[int, int]
     if start is not None and options.time_column is not None:
         raise UserError("--start and --time-column both give event times: give one of them")
     if start is None and options.time_column is None and study.needs_time:
-        raise UserError("the study looks at event times: give --time-column, or --start and --spread")
+        raise UserError("the study uses event times: give --time-column, or --start and --spread")
     spread = duration_of("--spread", options.spread)
     if (start or 0) + spread > event_times.YEAR_2200:
         raise UserError(

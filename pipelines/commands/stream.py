@@ -51,7 +51,7 @@ SHORTEST_SLEEP_SECONDS, SLEEP_SECONDS = 0.002, 0.05
 #: Seconds after a request to stop in which panes that have fired are still finished.
 STOPPING_SECONDS = 5.0
 _LOST_NOTHING = (
-    "ended before it could stop: the next run into this folder goes on with the last commit, and loses "
+    "ended before it could stop: the next run into this folder continues from the last commit and loses "
     "nothing"
 )
 
@@ -92,7 +92,7 @@ def _watched(request: Request) -> Iterator[Watch | None]:
     with answering(*request.metrics) as (answers, url):
         note(f"metrics are at {url}/metrics", event="metrics", url=url)
         if not is_loopback(host):
-            note(f"--metrics-host {host}: whoever reaches the port can read the numbers of the run")
+            note(f"--metrics-host {host}: anyone who can reach the port can read this run's metrics")
 
         def watch(output: StreamOutput, run: Run) -> None:
             answers.watched = Watched(output, run)
@@ -116,7 +116,7 @@ def _run(request: Request, watch: Watch | None) -> int:
         until_it_ends.enter_context(owned_by_stream(place, {"reads": opened.feed.name, **opened.feed.about}))
         if manifest.number:
             waiting = manifest.in_open_windows
-            note(f"run {output.run} goes on: {counted(waiting, 'report')} in open windows were kept")
+            note(f"run {output.run} continues: {counted(waiting, 'report')} in open windows were kept")
         how = Finishing(
             output.study, output.output, output.run, output.spool, output.spending, request.publish
         )
@@ -299,12 +299,10 @@ def _finished(output: StreamOutput, run: Run, opened: Opened, ends: bool) -> int
     if seen.tests:
         print(tally(seen.flagged, seen.tests))
     print_periods(periods)
-    where = (
-        f"estimates and statistics are in {output.output}, what became of the reports in {output.of_run('')}"
-    )
+    where = f"estimates and statistics are in {output.output}, the accounting is in {output.of_run('')}"
     print(shown(where))
     if not ends:
-        note("the same command goes on; --drain ends open windows when the stream is stopped")
+        note("run the same command to continue; with --drain, stopping closes the open windows")
     if counts.get(NOT_BEGUN):
         note(
             f"{counts[NOT_BEGUN]:,} of the used reports are in windows that had not begun when the run "
@@ -314,10 +312,10 @@ def _finished(output: StreamOutput, run: Run, opened: Opened, ends: bool) -> int
     for sentence in warnings_of(output.study, counts):
         warn(sentence)
     if missing:
-        warn(f"solving ended the process that solved; these estimates are missing: {first_ones(missing)}")
+        warn(f"the solving process died; these estimates are missing: {first_ones(missing)}")
     if run.lost:
         warn(
-            "the topic has lost messages before they were read; nobody knows their reports, and windows "
+            "the topic lost messages before they were read; their reports cannot be counted, and windows "
             "that may lack them are marked incomplete"
         )
     if counts["damaged_files"]:

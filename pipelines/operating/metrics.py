@@ -48,12 +48,12 @@ def metrics_of(state: State) -> Iterator[Metric]:
     if state.lag is not None:
         yield GaugeMetricFamily(
             "ldpbeam_lag_seconds",
-            "How long ago all that was published by then had been read",
+            "The lag: everything published longer ago than this has been read",
             state.lag.milliseconds / 1000,
         )
         if state.lag.messages is not None:
             yield GaugeMetricFamily(
-                "ldpbeam_lag_messages", "Messages that are published and not read", state.lag.messages
+                "ldpbeam_lag_messages", "Messages that are published but not read", state.lag.messages
             )
     if state.watermark is not None:
         yield GaugeMetricFamily(
@@ -100,8 +100,8 @@ def _counts(state: State) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "ldpbeam_in_open_windows", "Reports that wait in open windows", counts.pop(IN_OPEN_WINDOWS)
     )
-    yield CounterMetricFamily("ldpbeam_reports_read", "Reports, and records that are none", counts.pop(IN))
-    fates = CounterMetricFamily("ldpbeam_reports", "What became of them", labels=["outcome"])
+    yield CounterMetricFamily("ldpbeam_reports_read", "Reports and unreadable records", counts.pop(IN))
+    fates = CounterMetricFamily("ldpbeam_reports", "Reports by what became of them", labels=["outcome"])
     for fate in FATES:
         fates.add_metric([fate], counts.pop(fate))
     yield fates

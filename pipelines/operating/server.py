@@ -71,7 +71,7 @@ class Answers:
             if watched is None:
                 return _unavailable("the run has not begun")
             if not self._scrapes.acquire(blocking=False):
-                return _unavailable("too many scrape at a time")
+                return _unavailable("too many scrapes at a time")
             try:
                 return self._scraped(watched)
             finally:

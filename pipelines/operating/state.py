@@ -80,7 +80,7 @@ class Watched:
     def stuck(self) -> str | None:
         """Why the run does not go on; None if it does."""
         still = elapsed() - self._run.turned_at
-        return f"the loop has made no turn for {still // 1000} seconds" if still >= STUCK else None
+        return f"the loop has made no progress for {still // 1000} seconds" if still >= STUCK else None
 
     def unready(self) -> str | None:
         """Why the run does not read; None if it does."""

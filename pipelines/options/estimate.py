@@ -44,7 +44,7 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     bad.add_argument(
         "--max-bad-fraction", type=within(float, 0, 1), default=MAX_BAD_FRACTION, metavar="SHARE",
-        help=f"exit code 3 if more of the input than this is bad (default: {MAX_BAD_FRACTION})",
+        help=f"exit with 3 if a larger share of the input than this is bad (default: {MAX_BAD_FRACTION})",
     )  # fmt: skip
     add_privacy_options(parser)
     work = parser.add_argument_group("how it is computed")

@@ -41,7 +41,7 @@ def tidy(parser: Parser) -> None:
 def rollup(parser: Parser) -> None:
     """Add the options of ``ldpbeam rollup``."""
     data = parser.add_argument_group("what is merged, and where to")
-    add_study_option(data, "its estimates may be others")
+    add_study_option(data, "its estimates may differ from those of the runs")
     data.add_argument(
         "--statistics", required=True, nargs="+", metavar="FILE", help="files of snapshots, or globs"
     )

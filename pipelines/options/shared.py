@@ -25,7 +25,7 @@ def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--column", action="append", metavar="OURS=THEIRS",
-        help="the field of reports that has a column by another name, as in user_id=uid; may be repeated",
+        help="read a column from a field of another name, as in user_id=uid; may be repeated",
     )  # fmt: skip
     group.add_argument(
         "--schemas", action="append", metavar="WHERE",
@@ -48,7 +48,7 @@ def add_privacy_options(parser: Parser) -> None:
 
 def add_engine_options(parser: Parser) -> None:
     """Add the options that choose an engine and say how to reach it."""
-    engine = parser.add_argument_group("engine", "Options of Beam are passed to Beam as they are.")
+    engine = parser.add_argument_group("engine", "Options of Beam are passed to Beam unchanged.")
     engine.add_argument(
         "--runner", metavar="ENGINE", default=LOCAL,
         help="local (this process, without Beam), direct (Beam's own here), flink, dataflow, or one as "

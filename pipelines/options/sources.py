@@ -106,7 +106,7 @@ STREAMED = (
         "kafka", "--kafka BROKERS --topic T", ("--kafka",), (
             *_of_kafka("where the first run into the folder begins"),
             Option("--group", "NAME",
-                   "Kafka: commit offsets for this group, for those who watch; nothing is read from it"),
+                   "Kafka: commit offsets for this group, for monitoring; they are never read back"),
         ), shares=("--topic",),
     ),
 )  # fmt: skip

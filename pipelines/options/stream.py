@@ -46,16 +46,16 @@ def add_options(parser: Parser) -> None:
     times = parser.add_argument_group("times")
     times.add_argument(
         "--max-disorder", metavar="DURATION",
-        help=f"how much out of order reports arrive at most (default: {DISORDER})",
+        help=f"how far out of order reports may arrive (default: {DISORDER})",
     )  # fmt: skip
     times.add_argument(
         "--stop-when-idle", metavar="DURATION",
-        help="end when nothing has come for so long; all windows close",
+        help="end after this long without a report, and close all windows",
     )  # fmt: skip
     times.add_argument(
         "--drain", action="store_true",
-        help="when the stream is stopped, end the open windows, whose estimates are then incomplete; without "
-        "it, the same command goes on with them",
+        help=("when the stream is stopped, close the open windows, whose estimates are then incomplete; "
+            "without it, the same command continues them"),
     )  # fmt: skip
     add_privacy_options(parser)
     operating = parser.add_argument_group("how it is watched", "docs/operations.md says what to watch.")
@@ -65,7 +65,7 @@ def add_options(parser: Parser) -> None:
     )  # fmt: skip
     operating.add_argument(
         "--metrics-host", metavar="ADDRESS",
-        help=f"the interface of that port (default: {METRICS_HOST}, which only this machine reaches)",
+        help=f"the interface of that port (default: {METRICS_HOST}, which only this machine can reach)",
     )  # fmt: skip
     operating.add_argument(LOG_JSON, action="store_true", help="each line on stderr is a JSON object")
     # It is refused, with what to do instead.

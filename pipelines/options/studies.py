@@ -18,7 +18,7 @@ def init(parser: Parser) -> None:
         help="CSV or Parquet file of values, which proposes a range or categories, and whether there are ids",
     )
     study.add_argument(
-        "--attribute", metavar="NAME", help="what is asked about; with a file, one of its columns"
+        "--attribute", metavar="NAME", help="the attribute's name; with a file, one of its columns"
     )
     study.add_argument(
         "--range",

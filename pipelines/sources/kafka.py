@@ -86,8 +86,8 @@ def open_topic(asked: KafkaRequest, run: Run) -> Iterator[Opened]:
         )
     if reached.others is not None:
         warn(
-            f"--group {reached.others}: somebody else has committed offsets of this topic for it; only one "
-            "can show how far this stream has come"
+            f"--group {reached.others}: another consumer has committed offsets of this topic for it; only "
+            "one can show how far this stream has come"
         )
     if new:
         # The offsets on record have other messages now.
@@ -117,11 +117,11 @@ def check_topic(output: str, topic: KafkaTopic, identity: str) -> None:
         if about.get("topic", topic.name) != topic.name:
             raise UserError(
                 f"--topic {topic.name}: run {about['run']} into {output} reads {about['reads']}, and "
-                "offsets of one topic say nothing of another; name another folder"
+                "offsets of one topic say nothing about another; name another folder"
             )
         if about.get("topic_identity", identity) != identity:
             raise UserError(
                 f"--topic {topic.name}: run {about['run']} into {output} has read another topic of this "
-                f"name; it was made anew since, or {topic.brokers} is another cluster. Offsets of one "
-                "topic say nothing of another; name another folder"
+                f"name; it was recreated since, or {topic.brokers} is another cluster. Offsets of one "
+                "topic say nothing about another; name another folder"
             )

@@ -89,7 +89,7 @@ def open_topic(topic: str, run: Run) -> Iterator[Opened]:
         else:
             if of_topic != topic:
                 raise UserError(f"--topic {topic}: run {run.name} reads {of_topic}; name another folder")
-            note(f"run {run.name} goes on with its subscription, and reads what waits there")
+            note(f"run {run.name} continues with its subscription, and reads what waits there")
 
         def finish() -> None:
             client.delete_subscription(subscription=name, **patience)

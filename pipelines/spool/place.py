@@ -127,8 +127,8 @@ def placed(output: StreamOutput, now: datetime) -> Placed:
     fingerprint = output.study.fingerprint
     if not is_local(output.spool_root or output.output):
         raise UserError(
-            f"--output {output.output}: reports of open windows are kept on this machine: name a folder of "
-            "it, as in --spool /var/lib/ldpbeam"
+            f"--output {output.output}: reports of open windows are kept on this machine: name a local "
+            "folder, as in --spool /var/lib/ldpbeam"
         )
     names = runs_in(output.output)
     if not names:
@@ -157,10 +157,10 @@ def _check_study(output: StreamOutput) -> None:
         return
     before, now = (study.get("attributes", {}) for study in (read_json(path), json.loads(output.study.text)))
     changed = [repr(name) for name in {**before, **now} if before.get(name) != now.get(name)]
-    what = f"attributes {first_ones(changed)}" if changed else "what is not said of an attribute"
+    what = f"attributes {first_ones(changed)}" if changed else "settings outside attributes"
     raise UserError(
-        f"--output {output.output}: the study has changed since its runs began ({what}), and nothing was "
-        f"done: go on with {path}, or name another folder"
+        f"--output {output.output}: the study has changed since its runs began ({what}), so nothing was "
+        f"done: use {path}, or name another folder"
     )
 
 
@@ -170,8 +170,8 @@ def _check_kept(run: StreamOutput) -> None:
     kept = about.get("spool")
     if kept is None:
         raise UserError(
-            f"--output {run.output}: run {run.run} there is of an older version of ldpbeam, which kept open "
-            "windows in another way; name another folder"
+            f"--output {run.output}: run {run.run} there was written by an older version of ldpbeam, which "
+            "kept open windows differently; name another folder"
         )
     if kept != run.spool_root:
         where = f"--spool {kept}" if kept else "the output folder, without --spool"

@@ -200,7 +200,7 @@ class Run:
         try:
             batch = self.feed.take()
         except OSError as error:
-            raise UserError(f"{error}; what was read is kept, and the same command goes on") from None
+            raise UserError(f"{error}; what was read is kept: run the same command to continue") from None
         if batch is not None:
             self._admit(batch)
         state = self.feed.state

@@ -83,7 +83,7 @@ class Solving:
             number = sent[0][:4]
             self._deaths[number] += 1
             if self._deaths[number] >= DEATHS:
-                LOG.warning("%s: solving it ended %d processes; its estimates are missing", sent[0], DEATHS)
+                LOG.warning("%s: solving it killed %d processes; its estimates are missing", sent[0], DEATHS)
                 yield sent[0], None
                 return
         self._waiting.extendleft(reversed(sent))

@@ -21,7 +21,7 @@ def main() -> int:
     end_with(os.getppid())
     parser = argparse.ArgumentParser(prog="ldpbeam-worker", description="Started by Flink's task managers.")
     parser.add_argument("--id", required=True, help="the worker's name")
-    parser.add_argument("--provision_endpoint", required=True, help="host:port of who knows the rest")
+    parser.add_argument("--provision_endpoint", required=True, help="host:port of the provision service")
     # The provision service gives all other arguments too.
     arguments, _ = parser.parse_known_args()
     # The import of Beam takes seconds, during which the parent is watched already.

@@ -119,7 +119,7 @@ def _read(path: str, data: bytes, places: int, clock: Clock | None) -> _Columns:
             ),
         ).combine_chunks()
     except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: this is no table of candidates: {cut_short(str(error))}") from None
+        raise UserError(f"{path}: this is not a table of candidates: {cut_short(str(error))}") from None
     given = table.column_names
     unknown = sorted({*given} - {*_NEEDED, *_TIMES})
     if unknown or len({*given}) < len(given) or not {*given} >= {*_NEEDED}:
@@ -134,7 +134,7 @@ def _read(path: str, data: bytes, places: int, clock: Clock | None) -> _Columns:
     refuse(place, pc.invert(whole), "a place is a whole number from 0 on")
     places_of = pc.cast(place, pa.int64()).to_numpy()
     refuse(place, pa.array(places_of >= places), f"the study has {places} places, 0 to {places - 1}")
-    refuse(name, pc.equal(name, ""), "a name is not empty")
+    refuse(name, pc.equal(name, ""), "a name must not be empty")
     refuse(
         name, pc.greater(pc.utf8_length(name), MOST_LETTERS), f"a name has at most {MOST_LETTERS:,} letters"
     )

@@ -72,9 +72,9 @@ def _warnings(answer: Estimate, other_groups: int) -> tuple[str, ...]:
     if other_groups < MOST_GROUPS:
         return answer.warnings
     warning = (
-        f"about {other_groups:,} groups are estimated together: so many are probably ids or free text, see "
-        f"what clients send as group. Of a shard of users with more than {MOST_GROUPS:,} groups, those "
-        "with the fewest reports are merged, though they may be among the largest of all users"
+        f"about {other_groups:,} groups are estimated together: that many are probably ids or free text, "
+        f"so check what clients send as group. In a shard of users with more than {MOST_GROUPS:,} groups, "
+        "those with the fewest reports are merged, even if they are among the largest over all users"
     )
     return (*answer.warnings, warning)
 

@@ -172,4 +172,4 @@ def _opened(stream: IO[bytes], path: str, schema: pa.Schema) -> tuple[Any, dict[
 def _cure(schema: pa.Schema) -> str:
     if schema.equals(RECEIVED_SCHEMA):
         return "restore it from a copy, or delete it: its reports are missing until a run reads them again"
-    return "delete it: it is made anew from the files beside it"
+    return "delete it: it is rebuilt from the files beside it"

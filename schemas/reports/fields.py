@@ -24,7 +24,7 @@ def check(renamed: Mapping[str, str], names: Sequence[str]) -> tuple[tuple[str, 
     for name, field in renamed.items():
         if name not in names:
             meant = did_you_mean(str(name), names, f"there are: {', '.join(names)}")
-            raise ValueError(f"{name!r} is no column of this study's reports; {meant}")
+            raise ValueError(f"{name!r} is not a column of this study's reports; {meant}")
         if not isinstance(field, str) or not field:
             raise ValueError(f"{name!r} needs the name of the field that has it, as in user_id=uid")
         if field.startswith(OWN):

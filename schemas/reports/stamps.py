@@ -123,7 +123,7 @@ def _other_options(text: str, known: Mapping[str, Any]) -> Iterator[str]:
         return
     for name, value in sorted(given.items()):
         if name not in known:
-            yield f"an option {name} that there is not"
+            yield f"an option {name} that does not exist"
         elif value != known[name]:
             yield f"option {name} {value!r} instead of {known[name]!r}"
 

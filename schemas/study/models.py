@@ -329,7 +329,7 @@ class StudyModel(Model):
     panel: Later[PanelModel] = Field(None, description="leave out if a user may answer every window")
     users: Later[Users] = Field(
         None,
-        description="none: no user id is asked of reports, and one that is there is not kept; by default ids",
+        description="none: reports need no user id, and one that is there is not kept; by default ids",
     )
     duplicates: Literal["drop", "keep"] = Field(
         "drop", description="keep: no report is compared with another, and users are not grouped"

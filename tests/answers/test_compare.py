@@ -257,5 +257,5 @@ def test_a_truth_of_other_people_and_a_group_field_that_no_report_has_are_said(
         "--truth", people, "--value-column", "value", "--group-column", "area",
     )  # fmt: skip
     assert ran.code == 0
-    assert "--truth: nobody in the file is of the window and group of an estimate" in ran.err
+    assert "--truth: nobody in the file belongs to the window and group of an estimate" in ran.err
     assert "no estimated report has the field 'region'" in ran.err

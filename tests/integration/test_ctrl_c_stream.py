@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 SIZE = 10 * MINUTE
 STUDY = rides("size: 10m, allowed_lateness: 10m")
-SECOND = "ended before it could stop: the next run into this folder goes on"
+SECOND = "ended before it could stop: the next run into this folder continues"
 
 
 @pytest.fixture

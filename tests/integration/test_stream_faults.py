@@ -83,13 +83,13 @@ def test_a_stream_that_is_asked_to_stop_gives_back_what_it_did_not_take_and_goes
     assert own_pubsub.counts(names.subscription).outstanding == 0
     assert timings(one) == {window(0): ("on_time", True), window(1): ("on_time", True)}
     assert closes(stopped) and stopped["in_open_windows"] > 0
-    assert "the same command goes on" in " ".join(stream.said.split())
+    assert "run the same command to continue" in " ".join(stream.said.split())
     publish(names.topic, one_by_one(after))
     with streaming(tmp_path, STUDY, *options, *IDLE) as again:
         assert again.wait() == 0, again.said
         two = again.left
     assert own_pubsub.counts(names.subscription).unacked == 0
-    assert two.run == one.run and f"run {one.run} goes on" in again.said
+    assert two.run == one.run and f"run {one.run} continues" in again.said
     assert timings(two) == {window(number): ("on_time", True) for number in range(3)}
     sent = [*first, *burst, *after]
     assert two.accounting["in"] == two.accounting["used"] == count(sent)

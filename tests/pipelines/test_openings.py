@@ -120,7 +120,7 @@ def test_a_group_of_somebody_else_is_said(brokers: Brokers, tmp_path: Path) -> N
     brokers.said = Reached({0: 0}, {}, {0: 0}, "watched", "id")
     with kafka.open_topic(ASKED, run(tmp_path)):
         (said,) = brokers.warnings
-    assert said.startswith("--group watched: somebody else has committed offsets")
+    assert said.startswith("--group watched: another consumer has committed offsets")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_group_of_somebody_else_is_said(brokers: Brokers, tmp_path: Path) -> N
         ({"topic": "others"}, "reads others, and offsets of one topic say nothing"),
         (
             {"topic": "reports", "topic_identity": "then"},
-            "has read another topic of this name; it was made anew",
+            "has read another topic of this name; it was recreated",
         ),
     ],
 )

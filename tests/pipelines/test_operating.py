@@ -167,7 +167,7 @@ def test_panes_that_wait_are_told_and_are_no_reason_to_start_again(watched: Watc
 @pytest.mark.parametrize("still", [1_000, state.STUCK - 1, state.STUCK])
 def test_a_run_goes_on_and_reads_or_a_sentence_says_why_not(still: int, watched: Watched, run: Any) -> None:
     run.turned_at = 1_000_000 - still
-    problem = "the loop has made no turn for 600 seconds" if still == state.STUCK else None
+    problem = "the loop has made no progress for 600 seconds" if still == state.STUCK else None
     assert watched.stuck() == watched.unready() == problem
 
 
@@ -204,7 +204,7 @@ def test_three_paths_answer_for_a_run(port: tuple[Answers, int], watched: Watche
     status, text = get(port[1], "/metrics?some=thing")
     assert (status, accounting_in(text)) == (200, watched.state().accounting)
     run.turned_at = 1_000_000 - state.STUCK
-    stuck = (503, "the loop has made no turn for 600 seconds\n")
+    stuck = (503, "the loop has made no progress for 600 seconds\n")
     assert get(port[1], "/healthz") == get(port[1], "/readyz") == stuck
 
 

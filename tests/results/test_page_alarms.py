@@ -26,11 +26,11 @@ def test_a_sentence_names_the_windows_that_differ() -> None:
     records = [at(price(), hour, hour > 0, "mean", 3.25 + hour) for hour in range(3)]
     (warned,) = warnings_of(results(*records))
     assert warned.attribute == "price" and warned.sentence.startswith("the mean is unlike the same hours")
-    assert warned.sentence.endswith("which let expect 5.25 in the latest window.")
+    assert warned.sentence.endswith("from which 5.25 was expected in the latest window.")
     hours = ("12:00 to 13:00", "11:00 to 12:00")
     assert warned.where == ", ".join(f"20 Nov 2026, {hour} UTC" for hour in hours)
     text = page([content_of(results(*records), {})])
-    assert text.index("let expect 5.25") < text.index("<h2>price</h2>")
+    assert text.index("from which 5.25") < text.index("<h2>price</h2>")
 
 
 def test_a_share_is_expected_in_percent_and_each_attribute_has_its_sentence() -> None:
@@ -40,7 +40,7 @@ def test_a_share_is_expected_in_percent_and_each_attribute_has_its_sentence() ->
     )
     assert (first.attribute, second.attribute) == ("price", "paid")
     assert second.sentence.startswith("the share of cash is unlike")
-    assert second.sentence.endswith("which let expect 31.0%.")
+    assert second.sentence.endswith("from which 31.0% was expected.")
 
 
 def test_no_window_that_is_like_those_before_is_named_or_marked() -> None:

@@ -200,7 +200,7 @@ def test_a_checkout_is_a_source_package_and_stays_as_it_is(
 
 @pytest.mark.parametrize(
     ("setup", "says"),
-    [("import setuptools_of_nobody", "No module named 'setuptools_of_nobody'"), ("", "it makes none")],
+    [("import setuptools_of_nobody", "No module named 'setuptools_of_nobody'"), ("", "it makes no package")],
 )
 def test_a_checkout_that_makes_no_source_package(tmp_path: Path, folder: Path, setup: str, says: str) -> None:
     (tmp_path / "setup.py").write_text(setup)

@@ -90,7 +90,7 @@ def test_another_file_under_the_name_is_refused() -> None:
     later = written(ours, replace(ABOUT, written=8))
     with pytest.raises(ValueError, match="damaged"):
         read(written(ours)[:-2_000] + later[-2_000:], RECEIVED_SCHEMA)
-    with pytest.raises(ValueError, match="delete it: it is made anew"):
+    with pytest.raises(ValueError, match="delete it: it is rebuilt"):
         read(written(ours), SUMS)
     with pytest.raises(ValueError, match="restore it from a copy"):
         read(written(sums), RECEIVED_SCHEMA)

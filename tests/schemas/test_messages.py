@@ -261,7 +261,7 @@ REFUSED = {
     (LINES, b"\f\n"): ("not_json", ""),
     **{(kind, b""): ("bad_message", "it is no Avro single object") for kind in (AVRO, "avro/binary")},
     (AVRO, b"\0"): ("bad_message", "it is no Avro single object"),
-    (AVRO, b"\0\0\0\0\7"): ("unknown_schema", "nothing says which schema has the id 7; --schemas names it"),
+    (AVRO, b"\0\0\0\0\7"): ("unknown_schema", "no schema is given for the id 7: name it with --schemas"),
     (EVENT, b""): ("bad_message", "no CloudEvent with a report: "),
     (EVENT, b"[]"): ("bad_message", "an object with an object as its data is needed"),
     (EVENT, b'{"data": "ann"}'): ("bad_message", "an object with an object as its data is needed"),

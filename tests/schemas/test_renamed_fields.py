@@ -210,7 +210,7 @@ def test_a_whole_record_has_the_fields_of_the_input() -> None:
 @pytest.mark.parametrize(
     ("renamed", "problem"),
     [
-        ({"usr_id": "uid"}, "'usr_id' is no column of this study's reports; did you mean 'user_id'?"),
+        ({"usr_id": "uid"}, "'usr_id' is not a column of this study's reports; did you mean 'user_id'?"),
         ({"x": "y"}, "there are: user_id, attribute, service, event_time, report_id, payload, app"),
         ({"user_id": ""}, "'user_id' needs the name of the field that has it"),
         (

@@ -109,7 +109,7 @@ def test_users_are_asked_of_an_attribute_unless_it_or_the_study_has_none() -> No
 
 def test_a_field_that_was_an_id_is_not_read_under_another_name() -> None:
     study = parse_study(STUDY)
-    with pytest.raises(ValueError, match="'user_id' is no column of this study's reports; there are: attr"):
+    with pytest.raises(ValueError, match="'user_id' is not a column of this study's reports; there are: "):
         wanted_columns(study, None, None, renamed={"user_id": "uid"})
     for text in (STUDY, SOME):
         with pytest.raises(ValueError, match="the field 'user_id' is not read, because reports of 'app'"):
@@ -121,7 +121,7 @@ def test_a_field_that_was_an_id_is_not_read_under_another_name() -> None:
 def test_what_is_counted_and_who_can_remove_a_report_is_explained() -> None:
     said = " ".join(explain(parse_study(STUDY)))
     assert "Reports of 'app' have no users (users: none): no user id is read" in said
-    assert "taken for one of another person, in thresholds, intervals and tests of fit" in said
+    assert "Thresholds, intervals and tests of fit take each report as another person's" in said
     assert "whoever knows the id of a report can send another in its place" in said
     assert "fewer than 2 reports is not estimated" in said
     assert "A user counts once" not in said

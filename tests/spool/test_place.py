@@ -76,7 +76,7 @@ def test_reports_that_are_kept_elsewhere_are_named(tmp_path: Path) -> None:
     folder_of(tmp_path / "out", {FIRST: KEPT}, str(tmp_path / "spool"))
     with pytest.raises(UserError, match=f"run {FIRST} keeps .* in --spool {tmp_path}/spool: name it"):
         placed(StreamOutput(STUDY, str(tmp_path / "out"), ""), NOW)
-    with pytest.raises(UserError, match="name a folder of it, as in --spool"):
+    with pytest.raises(UserError, match="name a local folder, as in --spool"):
         placed(StreamOutput(STUDY, "gs://bucket/out", ""), NOW)
 
 
@@ -84,7 +84,7 @@ def test_a_run_of_an_older_version_is_refused(tmp_path: Path) -> None:
     output = folder_of(tmp_path, {FIRST: None})
     path = tmp_path / "runs" / FIRST / "run.json"
     path.write_text(json.dumps({"run": FIRST}))
-    with pytest.raises(UserError, match="of an older version of ldpbeam"):
+    with pytest.raises(UserError, match="by an older version of ldpbeam"):
         placed(output, NOW)
 
 
@@ -97,7 +97,7 @@ def test_a_run_of_an_older_version_is_refused(tmp_path: Path) -> None:
             "  y: {domain: {categories: 2}, services: {a: {mechanism: grr, epsilon: 1}}}\n  x:",
             "s 'y')",
         ),
-        ("size: 1h", "size: 2h", "(what is not said of an attribute)"),
+        ("size: 1h", "size: 2h", "(settings outside attributes)"),
     ],
 )
 @pytest.mark.parametrize("manifest", [KEPT, None])
@@ -110,7 +110,7 @@ def test_a_study_that_has_changed_is_refused_and_what_changed_is_named(
     changed = StreamOutput(parse_study(TEXT.replace(old, new)), str(tmp_path), "")
     with pytest.raises(UserError, match="the study has changed since its runs began") as found:
         placed(changed, NOW)
-    assert said in str(found.value) and f"go on with {tmp_path}/study.json" in str(found.value)
+    assert said in str(found.value) and f"use {tmp_path}/study.json" in str(found.value)
     assert contents(tmp_path) == before
 
 

@@ -284,7 +284,7 @@ def test_of_a_file_that_is_cut_while_it_is_read_nothing_is_read_twice(
     (cut,) = everything(watching.open(first))
     assert users([cut]) == []
     assert [letter.reason for letter in cut.letters] == ["bad_file"]
-    assert "written anew since" in cut.letters[0].detail
+    assert "rewritten since" in cut.letters[0].detail
 
 
 def test_the_positions_of_runs_that_have_ended_are_merged(watching: Watching) -> None:
@@ -349,7 +349,7 @@ def test_a_file_that_was_written_anew_after_a_run_read_it_is_a_dead_letter(
     assert everything(watching.open(second)) == []
     assert users([feed_batch]) == []
     assert [letter.reason for letter in feed_batch.letters] == ["bad_file"]
-    assert "written anew since" in feed_batch.letters[0].detail
+    assert "rewritten since" in feed_batch.letters[0].detail
     assert feed_batch.damaged == [str(path)]
 
 

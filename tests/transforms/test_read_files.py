@@ -328,7 +328,7 @@ def test_a_file_that_is_written_anew_while_it_is_read_is_damaged(
     path.write_bytes(data)
     *_, letter = reading
     assert isinstance(letter, DeadLetter)
-    assert (letter.reason, letter.detail[:20]) == ("bad_file", "it was written anew ")
+    assert (letter.reason, letter.detail[:17]) == ("bad_file", "it was rewritten ")
 
 
 def flushed_gzip() -> bytes:

@@ -31,15 +31,15 @@ def explain(study: Study) -> Iterator[str]:
     """Sentences on which reports count."""
     if study.without_users:
         yield (
-            f"Reports of {_listed(study.without_users)} have no users (users: none): no user id is read, and "
-            "one that is there is not kept. Each report is taken for one of another person, in thresholds, "
-            "intervals and tests of fit: who sends several counts as often, and spends epsilon each time."
+            f"Reports of {_listed(study.without_users)} have no users (users: none): no user id is read, "
+            "and one that is there is not kept. Thresholds, intervals and tests of fit take each report as "
+            "another person's: someone who sends several counts that often, and spends epsilon each time."
         )
     if study.duplicates == "drop" and study.without_users:
         yield (
-            "A report id of theirs counts once per service: the earliest of its reports is kept, so whoever "
-            "knows the id of a report can send another in its place, dated earlier. Reports without one are "
-            "compared by how their messages were delivered, and in files with none."
+            "There, a report id counts once per service: the earliest of its reports is kept, so whoever "
+            "knows the id of a report can send another in its place, dated earlier. Reports without one "
+            "are compared by how their messages were delivered, and in files with none."
         )
     if study.duplicates == "keep" or study.without_users != tuple(study.attributes):
         yield _of_users(study)

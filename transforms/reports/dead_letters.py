@@ -125,7 +125,7 @@ class Disclosure:
                 f"user_id_key has {len(self.user_id_key)} bytes: {SHORTEST_KEY} or more are needed"
             )
         if self.records:
-            raise ValueError("records hold user ids as they came, which the user-id key is to hide")
+            raise ValueError("records hold the original user ids, which the user-id key is meant to hide")
 
     @property
     def hides(self) -> bool:
@@ -165,9 +165,8 @@ def disclosure_for(study: Study, records: bool, user_id_key: bytes | None) -> Di
     """
     if records and study.without_users:
         raise ValueError(
-            "bad records are kept as they came, with user ids that reports of "
-            f"{study.without_users[0]!r} are not to have (users: none): leave it out, and read the input "
-            "again when the study is mended"
+            f"bad records are kept as they came, with user ids that reports of {study.without_users[0]!r} "
+            "must not have (users: none): leave it out, and read the input again when the study is fixed"
         )
     return Disclosure(records, user_id_key, undecoded=not study.without_users)
 

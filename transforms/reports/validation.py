@@ -77,7 +77,7 @@ def wanted_columns(
         if whole:
             raise ValueError(
                 "records with several attributes are not kept, because read again their good reports would "
-                "count twice: leave out --keep-bad-records, and read the input again when the study is mended"
+                "count twice: leave out --keep-bad-records, and read the input again with the study fixed"
             )
         renamed = {"payload": lists[0], **(renamed or {})}
     if lists or len(study.attributes) == 1:

@@ -170,7 +170,7 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
     except OSError as error:
         return BadFile(path, f"it cannot be opened: {error}")
     if not start and path.endswith(_NEVER_EMPTY):
-        return BadFile(path, "it is empty, as no file of its kind is: it was cut, or is still being written")
+        return BadFile(path, "a file of its kind is never empty: it was cut off, or is still being written")
     kind = "jsonl"
     if start.startswith(GZIP_MAGIC):
         kind = "jsonl.gz"
@@ -240,7 +240,7 @@ def check_unchanged(stream: IO[bytes], file: ReportFile | FileRange, *, read: bo
         return
     appended = size > file.size and now.inode == before.inode and now.ends == before.ends
     if not appended:
-        raise ValueError("it was written anew since it was found: reports of it are lost, or count twice")
+        raise ValueError("it was rewritten after it was found: its reports are lost, or count twice")
 
 
 def split(file: ReportFile, length: int | None = None) -> Iterator[FileRange]:

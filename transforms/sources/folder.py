@@ -209,7 +209,7 @@ class _Watched(OpenFeed):
                 return [
                     BadFile(
                         last.path,
-                        f"an earlier process read it up to {begin:,}, and it was written anew since; write "
+                        f"an earlier process read it up to {begin:,}, and it was rewritten since; write "
                         "reports into a new file",
                     )
                 ]

@@ -64,7 +64,7 @@ QUIET_SECONDS = 60.0
 
 
 #: Why a broker calls the stream, which is no member of the group, an unknown one.
-_OF_OTHERS = "other consumers are in it, and share the topic; end them, or give --group a name of its own"
+_OF_OTHERS = "other consumers are in it, and share the topic; end them, or give --group another name"
 
 
 @dataclass(frozen=True)
@@ -389,8 +389,8 @@ class _Consumed(OpenFeed):
             )
         elif "compact" in (policy := cleanup_policy(self._admin, name, ANSWER_SECONDS)):
             self._problem = (
-                f"it keeps only the last message of each key now (cleanup.policy={policy}), so that reports "
-                "may be missing which nobody can count; give it cleanup.policy=delete"
+                f"it keeps only the last message of each key now (cleanup.policy={policy}), so reports may "
+                "be missing that cannot be counted; give it cleanup.policy=delete"
             )
 
     @property

@@ -112,7 +112,7 @@ class Partition:
     def _lose(self) -> None:
         self.problem = (
             f"partition {self.number}: the message before offset {self.position:,} is not the one that was "
-            "read: the broker has lost the end of the log; start again, to go on with what there is"
+            "read: the broker has lost the end of the log; start again to continue with what is left"
         )
 
     def _expect(self) -> None:

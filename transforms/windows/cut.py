@@ -118,8 +118,8 @@ def check_overlap(windows: Windows | None) -> None:
     """
     if windows is not None and windows.size > MOST_OVERLAP * windows.period:
         raise ValueError(
-            f"windows.size is {windows.size / windows.period:.0f} times windows.period; every report "
-            f"would be joined that often, and {MOST_OVERLAP} is the most: raise period or lower size"
+            f"windows.size is {windows.size / windows.period:.0f} times windows.period; every report would "
+            f"be counted that often, and {MOST_OVERLAP} is the most: raise period or lower size"
         )
 
 

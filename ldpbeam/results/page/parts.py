@@ -76,7 +76,7 @@ def _ledger(results: Results) -> Iterator[Part]:
             delta = f", delta {spent.delta:g}" if spent.delta else ""
             users[entry.attribute, f"{spent.epsilon:g}{delta}"] += spent.users
     sentences = [
-        "The epsilon of each user's kept reports, added up for each attribute, window and group; who is in "
+        "The epsilon of each user's kept reports, added up for each attribute, window and group; a user in "
         "several is counted in each.",
     ]
     rows = [(attribute, epsilon, f"{count:,}") for (attribute, epsilon), count in users.items()][:MOST_ROWS]

@@ -84,8 +84,8 @@ def _of_alarms(records: Sequence[EstimateRecord]) -> Iterator[Warned]:
             expected = (words.percent if last.number.startswith("share") else words.number)(last.expected)
             numbers = words.listed(list(dict.fromkeys(f"the {alarm.number}" for alarm in alarms.values())))
             yield Warned(
-                f"{numbers} is unlike the same hours and weekdays of earlier weeks, which let expect "
-                f"{expected}{' in the latest window' if len(alarms) > 1 else ''}.",
+                f"{numbers} is unlike the same hours and weekdays of earlier weeks, from which {expected} "
+                f"was expected{' in the latest window' if len(alarms) > 1 else ''}.",
                 attribute,
                 words.first_ones([*alarms], MOST_NAMED),
             )
@@ -194,6 +194,6 @@ def caution_of(records: Sequence[EstimateRecord], width: float) -> str:
         * bool(flagged),
         f"A peak or a gap narrower than about {words.number(width)} may not be real." * bool(width),
         "A difference that is not called certain may be chance.",
-        "The numbers are of the people who reported, and not of others.",
+        "The numbers are about the people who reported, and nobody else.",
     ]
     return " ".join(filter(None, said))
