@@ -49,24 +49,19 @@ def run(run_estimate: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return run_estimate(tmp_path_factory.mktemp("run"), STUDY, FILES)
 
 
-def as_row(record: dict[str, Any]) -> beam.Row:
-    return beam.Row(**record)
-
-
 #: Other names of fields.
-WITHOUT_TIME = {"user_id": "uid", "payload": "blob", "service": "payload"}
-NAMES = {**WITHOUT_TIME, "event_time": "ts"}
+NAMES = {"user_id": "uid", "payload": "blob", "service": "payload", "event_time": "ts"}
 
 
 def renamed(record: dict[str, Any]) -> dict[str, Any]:
     return {NAMES.get(name, name): value for name, value in record.items()}
 
 
-def as_batches(records: list[dict[str, Any]], payload: str = "payload") -> list[pa.RecordBatch]:
+def as_batches(records: list[dict[str, Any]]) -> list[pa.RecordBatch]:
     """Each kind of payload in a batch, as Arrow has one type for a column."""
     kinds: dict[type, list[dict[str, Any]]] = {}
     for record in records:
-        kinds.setdefault(type(record[payload]), []).append(record)
+        kinds.setdefault(type(record["payload"]), []).append(record)
     return [pa.RecordBatch.from_pylist(own) for own in kinds.values()]
 
 
@@ -105,9 +100,6 @@ ELEMENTS: dict[str, Callable[[beam.Pipeline], Any]] = {
     ),
 }
 COUNTED: dict[str, Callable[[beam.Pipeline], Any]] = {
-    "rows": lambda pipeline: (
-        pipeline | beam.Create(RECORDS) | beam.Map(as_row) | ldp.beam.Statistics(STUDY, shards=3)
-    ),
     "files": lambda pipeline: (
         pipeline
         | ldp.beam.ReadReports(STUDY, [f"{KEPT}/reports/parquet/*", f"{KEPT}/reports/bad.jsonl"])
@@ -118,11 +110,6 @@ COUNTED: dict[str, Callable[[beam.Pipeline], Any]] = {
     ),
     "dicts with other names": lambda pipeline: (
         pipeline | beam.Create(map(renamed, RECORDS)) | ldp.beam.Statistics(STUDY, columns=NAMES)
-    ),
-    "batches with other names": lambda pipeline: (
-        pipeline
-        | beam.Create(as_batches([*map(renamed, RECORDS)], "blob"))
-        | ldp.beam.Statistics(STUDY, columns=WITHOUT_TIME, event_time="ts")
     ),
     "messages of Pub/Sub": lambda pipeline: (
         pipeline | beam.Create(RECORDS) | beam.Map(of_pubsub) | ldp.beam.Statistics(STUDY)
@@ -352,12 +339,3 @@ def test_an_element_of_another_type_is_named() -> None:
         local() as pipeline,
     ):
         _ = pipeline | beam.Create(["a report"]) | ldp.beam.Estimate(STUDY)
-
-
-def test_a_batch_with_two_columns_of_one_name_is_named() -> None:
-    batch = pa.RecordBatch.from_arrays([pa.array(["ann"]), pa.array(["bob"])], names=["user_id", "user_id"])
-    with (
-        pytest.raises(Exception, match="a RecordBatch has several columns 'user_id': leave one"),
-        local() as pipeline,
-    ):
-        _ = pipeline | beam.Create([batch]) | ldp.beam.Estimate(STUDY)

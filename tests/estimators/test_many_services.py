@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from support.joint_users import ask, brute_force, iterate
+from support.joint_users import ask
 
 from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.estimators.joint_likelihood import marginal
-from ldpbeam.joint_cells import words
 from ldpbeam.mechanisms import Laplace, Mechanism, Piecewise, SquareWave, StochasticRounding
 from ldpbeam.resolution import enough_buckets
 from ldpbeam.statistics import tally
@@ -33,19 +31,6 @@ def many(services: int, buckets: int = 16, epsilon: float = 0.5) -> Attribute:
         tuple(version.service for version in versions),
         tuple(enough_buckets(version.mechanism, 256) for version in versions),
     )
-
-
-@pytest.mark.parametrize("services", [5, 16, 40])
-def test_ule_over_many_services_equals_a_loop_over_users(services: int) -> None:
-    attribute, users = many(services), 60
-    assert len(words(attribute.joint_shape)) == {5: 1, 16: 2, 40: 4}[services]
-    answers = ask(attribute, users, 1)
-    statistic = tally(attribute, users, answers)
-    assert statistic.joint_cells.shape[1:] == (() if services == 5 else (len(words(attribute.joint_shape)),))
-    found = iterate(attribute, statistic, attribute.services, 12)
-    weights, trace = brute_force(attribute, users, answers, attribute.services, 12, True)
-    np.testing.assert_allclose(found.distribution, weights, atol=1e-12)
-    np.testing.assert_allclose(found.log_likelihoods, trace, rtol=1e-12)
 
 
 def test_a_row_per_user_has_what_the_user_sent() -> None:

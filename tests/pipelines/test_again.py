@@ -12,14 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.output_folders import HOUR, START, contents, stream_folder
+from support.output_folders import HOUR, START, contents
 from support.schema_registry import FLEET, framed, schema, served
 from support.sent_messages import single_object
 from support.studies import SMALL
 
 from ldpbeam.schemas import writer_schemas
 from ldpbeam.schemas.outputs.snapshots import read_snapshots
-from ldpbeam.statistics import merge
 from ldpbeam.transforms.outputs.letter_files import write_letters
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, disclosed, in_columns
 
@@ -152,29 +151,6 @@ def test_letters_in_two_folders_count_once_and_what_is_not_kept_is_told(
     nothing = again(tmp_path / "again", output="nothing")
     assert nothing.code == 2
     assert "have no records" in nothing.err
-
-
-def test_a_roll_up_adds_them_to_the_windows_of_a_stream(
-    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
-) -> None:
-    stream = stream_folder(tmp_path / "stream")
-    text = (stream / "study.json").read_text()
-    given = tmp_path / "in.jsonl"
-    service = json.loads(text)["attributes"]["x"]["services"]
-    lines = [{**record, "service": next(iter(service))} for record in numbers()]
-    given.write_text("".join(json.dumps(record) + "\n" for record in lines))
-    wrong = run_estimate(tmp_path / "wrong", text, [given], *KEEP)
-    study, again = tmp_path / "wrong" / "study.yaml", tmp_path / "again"
-    ran = command("estimate", "--study", study, "--again", wrong.path, "--output", again, *COLUMNS)
-    assert ran.code == 0, ran.err
-    of_both = (folder / "statistics" / "*.avro" for folder in (stream, again))
-    rolled = command(
-        "rollup", "--study", study, "--statistics", *of_both, "--window", "1h", "--output", tmp_path / "whole"
-    )
-    assert rolled.code == 0, rolled.err
-    window = ("x", None, False), (START, START + HOUR)
-    parts = [statistics(stream, "run-1")[window], statistics(again)[window]]
-    assert statistics(tmp_path / "whole")[window] == merge(parts)
 
 
 def letters_of(folder: Path, letters: list[tuple[str, bytes, int]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from ldpbeam.mechanisms import Piecewise
 from ldpbeam.pipelines.commands import estimate
 from ldpbeam.study import Study
-from ldpbeam.times import milliseconds
 from ldpbeam.transforms.reports.counts import accounting
 
 HOUR = 3_600_000
@@ -58,31 +56,3 @@ def test_the_exit_code_and_the_warnings_follow_from_the_accounting(
     assert estimate._judged(commute, accounting(counts.items()) | counts, 0.01) == code
     err = capsys.readouterr().err
     assert said in err and bool(said) == bool(err)
-
-
-@pytest.mark.slow
-def test_the_table_compares_every_estimate_with_the_truth(
-    commute: Study,
-    commute_text: str,
-    tmp_path: Path,
-    simulate: Any,
-    write_reports: Any,
-    make_people: Any,
-    run_estimate: Any,
-) -> None:
-    values = 180 * np.random.default_rng(11).beta(2, 5, PEOPLE)
-    sent = simulate(commute, "minutes", values, seed=1, start=START, spread=2 * HOUR)
-    reports = write_reports(tmp_path / "reports", sent)
-    people = make_people(tmp_path / "people.csv", values, t=sent[0].times)
-    options = ("--truth", people, "--value-column", "value", "--time-column", "t")
-    run = run_estimate(tmp_path / "run", commute_text, reports, *options)
-    assert run.code == 0, run.err
-    lines = run.out.splitlines()
-    header = re.split(r"\s{2,}", lines[0].strip())
-    assert {"W1", "KS", "JS", "mean - truth", "reports", "users"} <= set(header)
-    rows = [line for line in lines if line.startswith("minutes")]
-    assert len(rows) == 6
-    for row, line in zip(rows, run.estimates, strict=True):
-        hour = (milliseconds(line["window_start"]) - START) // HOUR
-        inside = values[(sent[0].times - START) // HOUR == hour]
-        assert f"{line['mean'] - inside.mean():.4g}" in row.split()

@@ -6,7 +6,6 @@ import itertools
 import json
 import shlex
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -243,13 +242,6 @@ def test_categories_like_numbers_are_those_of_the_file(
     assert isinstance(domain, Categories) and set(domain.names) == {code, "other"}
 
 
-def test_numbers_with_zeros_before_them_are_codes(tmp_path: Path) -> None:
-    (tmp_path / "codes.csv").write_text("v,w,x\n01,0.5,0\n02,1,10\n10,-0.5,20\n")
-    assert proposal(str(tmp_path / "codes.csv"), "v").categories == ("01", "02", "10")
-    for numbers in ("w", "x"):
-        assert proposal(str(tmp_path / "codes.csv"), numbers).range is not None
-
-
 @pytest.mark.parametrize("step", [1, 10**6, 10**12])
 def test_whole_numbers_of_more_digits_than_a_float_has_are_a_range_or_refused(
     init: Callable[..., Any], tmp_path: Path, step: int
@@ -295,16 +287,6 @@ def test_numbers_that_make_no_range_are_one_sentence(
     assert "wide.csv: column 'v': numbers from" in ran.err and "give one with --range" in ran.err
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
-)
-def test_texts_of_parquet_files_are_categories_whatever_their_type(kind: pa.DataType, tmp_path: Path) -> None:
-    path = str(tmp_path / "people.parquet")
-    pq.write_table(pa.table({"cut": pa.array(["b", "a", None, "b"]).cast(kind)}), path)
-    assert pq.read_table(path).schema.field("cut").type == kind
-    assert proposal(path, "cut").categories == ("a", "b")
-
-
 def test_a_header_that_is_not_utf_8_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_bytes("größe\n1\n".encode("latin-1"))
     with pytest.raises(UserError, match="it cannot be read as CSV or Parquet: 'utf-8' codec"):
@@ -324,13 +306,6 @@ def test_a_table_that_is_none_of_ours_is_named(content: bytes, said: str, tmp_pa
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(UserError, match=said):
         proposal(str(tmp_path / "a.csv"), "price")
-
-
-def test_decimals_are_numbers(tmp_path: Path) -> None:
-    path = str(tmp_path / "people.parquet")
-    decimals = pa.array([Decimal("0.25"), Decimal("99.50")], pa.decimal128(6, 2))
-    pq.write_table(pa.table({"price": decimals}), path)
-    assert proposal(path, "price").range == (0.0, 100.0)
 
 
 @pytest.mark.parametrize("start", [0, 1_700_000_000])

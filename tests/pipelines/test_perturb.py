@@ -93,9 +93,6 @@ def perturb(
 VALUES = ["red", "green", "blue", "0", "red"]
 
 
-UUID = "0123abcd-4567-89ab-cdef-0123456789ab"
-
-
 @pytest.mark.parametrize("users", [None, ["ann", "zoë", "a name of 16 b", "16 characters ok", "x"]])
 def test_every_format_carries_the_same_reports(perturb: Callable[..., Any], users: list[str] | None) -> None:
     columns: dict[str, Any] = {"region": ["north", "", "sixteen letters!", "south", "x"]}
@@ -115,16 +112,6 @@ def test_every_format_carries_the_same_reports(perturb: Callable[..., Any], user
         assert all(row | extra == row for row in rows)
         if users:
             assert [row["user_id"] for row in rows] == [user.encode() for user in users]
-
-
-@pytest.mark.parametrize("kind", ["avro", "jsonl", "parquet"])
-def test_a_uuid_as_user_id_is_the_same_sixteen_bytes_in_every_format(
-    perturb: Callable[..., Any], kind: str
-) -> None:
-    options = ("--format", kind, "--user-column", "person")
-    _, found = perturb(COLOURS, "colour", ["red", "blue"], *options, person=[UUID, UUID.upper()])
-    key = bytes.fromhex(UUID.replace("-", ""))
-    assert [row["user_id"] for row in found["shop"]] == [key, key]
 
 
 def test_without_a_seed_two_runs_differ_and_with_one_they_are_for_tests(perturb: Callable[..., Any]) -> None:

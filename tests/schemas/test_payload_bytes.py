@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, SampledCoordinate
-from ldpbeam.schemas.encodings import avro, avro_blocks, avro_headers
 from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.reports.payloads import bytes_in, payload_column, payloads_in
@@ -44,7 +41,6 @@ TEXTS = (
 )
 texts = st.one_of(hexadecimal, hexadecimal, st.sampled_from(TEXTS))
 raws = st.one_of(st.binary(min_size=WIDTH, max_size=WIDTH), st.binary(max_size=5))
-numbers = st.one_of(st.integers(-5, 2**40), st.floats(allow_nan=False, allow_infinity=False))
 
 
 def meant(value: Any) -> bytes | None:
@@ -146,79 +142,6 @@ def test_numbers_stay_numbers() -> None:
         column = payload_column(values)
         assert not pa.types.is_fixed_size_binary(column.type)
         np.testing.assert_array_equal(payloads_in(column, values.dtype), values)
-
-
-FIXED = {"type": "fixed", "name": "Three", "size": WIDTH}
-three = st.binary(min_size=WIDTH, max_size=WIDTH)
-AVRO: dict[str, tuple[Any, Any]] = {
-    "fixed": (FIXED, three),
-    "bytes": ("bytes", raws),
-    "string": ("string", texts),
-    "null or fixed": (["null", FIXED], st.one_of(three, st.none())),
-    "null or bytes": (["null", "bytes"], st.one_of(raws, st.none())),
-    "double or bytes": (["double", "bytes"], st.one_of(numbers.map(float), raws)),
-    "double or fixed": (["double", FIXED], st.one_of(numbers.map(float), three)),
-    "everything": (
-        ["null", "double", "string", "bytes"],
-        st.one_of(numbers.map(float), raws, texts, st.none()),
-    ),
-}
-
-
-def avro_file(
-    kind: Any, values: Sequence[Any], *, plain: bool, codec: str = "null", block: int = 16000
-) -> bytes:
-    """A container; ``plain`` has fields of fixed width only, where the payload has."""
-    user = {"type": "fixed", "name": "User", "size": 4} if plain else "string"
-    fields = [
-        {"name": "user_id", "type": user},
-        {"name": "payload", "type": kind},
-        {"name": "event_time", "type": "double"},
-    ]
-    records = [
-        {"user_id": f"u{i:03}".encode() if plain else f"u{i:03}", "payload": value, "event_time": 1.8e12}
-        for i, value in enumerate(values)
-    ]
-    stream = io.BytesIO()
-    schema = {"type": "record", "name": "Report", "fields": fields}
-    fastavro.writer(stream, schema, records, codec=codec, sync_interval=block)
-    return stream.getvalue()
-
-
-def avro_rows(data: bytes) -> Iterator[tuple[int, pa.Array, int]]:
-    """Each report's number as its user says, the column its payload stands in, and its place there."""
-    stream = io.BytesIO(data)
-    header = avro_headers.read_header(stream)
-    places = set()
-    for batch in avro.decode_blocks(header, avro_blocks.read_blocks(stream, header, 0, len(data)), Columns()):
-        assert isinstance(batch, pa.RecordBatch), batch
-        own = list(zip(batch.column("position").to_pylist(), batch.column("row").to_pylist(), strict=True))
-        assert not places & set(own)
-        places |= set(own)
-        # A report's row is its place in its block, so users and rows ascend together.
-        for index, user in enumerate(batch.column("user_id").to_pylist()):
-            yield int(user[1:]), batch.column("payload"), index
-
-
-@pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("name", AVRO)
-@settings(derandomize=True, deadline=None, max_examples=40)
-@given(data=st.data())
-def test_avro_has_them_as_fixed_as_bytes_and_in_unions(name: str, plain: bool, data: st.DataObject) -> None:
-    kind, each = AVRO[name]
-    values = data.draw(st.lists(each, min_size=1, max_size=12))
-    block = data.draw(st.sampled_from([1, 16000]))
-    codec = data.draw(st.sampled_from(["null", "deflate"]))
-    seen = []
-    for number, column, index in avro_rows(avro_file(kind, values, plain=plain, codec=codec, block=block)):
-        seen.append(number)
-        value = values[number]
-        if isinstance(value, bytes | str):
-            assert found_in(column)[index] == meant(value)
-            assert column[index].as_py() == value
-        else:
-            assert column[index].as_py() == value
-    assert sorted(seen) == list(range(len(values)))
 
 
 RAW = [b"abc", None, b"\x00\x00\x00", b"\xff\xfe\xfd", b"xyz"]

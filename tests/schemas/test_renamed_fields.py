@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import fastavro
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.sent_messages import OWN, arrow, line, single_object
+from support.sent_messages import arrow, line
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.encodings.avro_blocks import read_blocks
@@ -61,7 +60,6 @@ TYPES: dict[str, Any] = {
     "event_time": MICROS,
     "payload": ["double", "string", {"type": "array", "items": "int"}],
 }
-WIDTHS = dict.fromkeys(("user_id", "attribute", "service", "report_id", "app"), 8)
 
 Record = dict[str, Any]
 
@@ -96,28 +94,6 @@ def of_avro_records(records: list[Record], wanted: Columns) -> Iterable[Any]:
     return of_avro(stream.getvalue(), wanted)
 
 
-def of_fixed_avro(records: list[Record], wanted: Columns) -> Iterable[Any]:
-    written = replace(wanted, users=None).fields
-    parts = [
-        {
-            "name": field,
-            "type": {"type": "fixed", "name": f"f{at}", "size": 8} if name in WIDTHS else "double",
-        }
-        for at, (name, field) in enumerate(written.items())
-    ]
-    schema = {"type": "record", "name": "R", "fields": parts}
-    rows = np.zeros(len(RECORDS), avro.fixed_dtype(schema))
-    for name, field in written.items():
-        values = [own[name] for own in RECORDS]
-        if name in WIDTHS:
-            rows[field] = np.array([text.encode() for text in values], "S8").view(rows.dtype[field])
-        else:
-            rows[field] = values
-    stream = io.BytesIO()
-    avro.write_fixed(stream, rows, schema, {}, bytes(16))
-    return of_avro(stream.getvalue(), wanted)
-
-
 def of_messages(records: list[Record], wanted: Columns) -> Iterable[Any]:
     return decode_messages([Message(str(at), line(own), JSON) for at, own in enumerate(records)], wanted)
 
@@ -132,7 +108,6 @@ WAYS: dict[str, tuple[list[Record], Callable[[list[Record], Columns], Iterable[A
     "parquet": (RECORDS, of_parquet),
     "avro": (RECORDS, of_avro_records),
     "mixed avro": ([{**RECORDS[0], "payload": own} for own in (0.5, "ab", [1, 2])], of_avro_records),
-    "fixed avro": (RECORDS, of_fixed_avro),
     "messages": (MIXED, of_messages),
     "arrow": (RECORDS, of_arrow),
 }
@@ -169,19 +144,6 @@ def test_user_ids_of_reports_without_users_are_in_no_batch(way: str) -> None:
     assert sorted(row.replace("{", "{'user_id': None, ", 1) for row in rows(())) == expected
     assert rows(("colour",)) == expected
     assert rows(("colour", "minutes")) == rows(None)
-
-
-def test_streams_are_renamed_and_single_objects_have_the_fields_of_our_schema() -> None:
-    swapped = Columns(renamed=(("user_id", "report_id"), ("report_id", "user_id")))
-
-    def pairs(content_type: str, *messages: bytes) -> list[Any]:
-        given = [Message(str(at), data, content_type) for at, data in enumerate(messages)]
-        rows = [row for batch in decode_messages(given, swapped) for row in batch.to_pylist()]
-        return sorted((row["user_id"], row["report_id"]) for row in rows)
-
-    assert pairs(ARROW, arrow(pa.RecordBatch.from_pylist(OWN))) == sorted(
-        (second, first) for first, second in pairs("application/avro", *map(single_object, OWN))
-    )
 
 
 def test_a_name_need_not_be_ascii() -> None:

@@ -78,26 +78,6 @@ def test_a_block_of_many_large_streams_is_refused(schema: Any, tmp_path: Path) -
     assert " more than " in decoded.problems[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["fixed", "records"])
-def test_a_file_that_compresses_a_thousand_to_one_is_read(kind: str, tmp_path: Path) -> None:
-    if kind == "fixed":
-        schema, width = avro.fixed_report_schema({"user_id": 8, "padding": 4072}), 4096
-    else:
-        schema, width = schema_of("double", {"type": "fixed", "name": "P", "size": 4088}, ["null"]), 4097
-    count = 16 * 2**20 // width
-    block = zeros("deflate", 16) if kind == "fixed" else deflated_zeros(count * width)
-    assert len(block) < count * width / 900
-    decoded = as_file(container(schema, "deflate", (count, block), (count, block)), tmp_path)
-    assert decoded == Decoded(2 * count, {}, 0, [])
-
-
-def deflated_zeros(size: int) -> bytes:
-    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = b"".join(compressor.compress(bytes(2**20)) for _ in range(size // 2**20))
-    return packed + compressor.compress(bytes(size % 2**20)) + compressor.flush()
-
-
 def schema_of(*kinds: Any) -> Any:
     fields = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(kinds)]
     return {"type": "record", "name": "R", "fields": fields}
@@ -145,12 +125,6 @@ def test_eighteen_megabytes_of_empty_blocks_are_no_reports(tmp_path: Path) -> No
     assert as_file(deflated, tmp_path, 30) == Decoded(0, {}, 0, [])
 
 
-@pytest.mark.slow
-def test_blocks_of_one_report_are_read_together(tmp_path: Path) -> None:
-    data = container(GENERAL, "null") + (b"\2\4\0\0" + SYNC) * 100_000
-    assert as_file(data, tmp_path).reports == 100_000
-
-
 def blocks_without_markers() -> Iterator[bytes]:
     """Blocks with a marker each of their own, so that there is nothing to go by."""
     yield container(FIXED, "null")
@@ -174,11 +148,3 @@ def test_a_block_of_more_than_32_mb_is_said_to_be_too_large(tmp_path: Path) -> N
     decoded = bounded(decode_file, tmp_path / "file.avro")
     assert (decoded.reports, decoded.letters) == (10, 1)
     assert "32 MB" in decoded.problems[0]
-
-
-def test_a_large_block_is_read(tmp_path: Path) -> None:
-    records = 1_398_000
-    with (tmp_path / "file.avro").open("wb") as file:
-        file.write(container(FIXED, "null"))
-        avro_headers.write_block(file, records, bytes(records * WIDTH), SYNC)
-    assert bounded(decode_file, tmp_path / "file.avro") == Decoded(records, {}, 0, [])

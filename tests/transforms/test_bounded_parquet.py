@@ -40,13 +40,11 @@ PLAIN = {"use_dictionary": False}
 #: Some are read, and others are too large.
 READ: dict[str, tuple[Any, Any]] = {
     "a row group of 120 MB": (lambda: noise(3_000_000, 40), PLAIN),
-    "large values": (lambda: noise(20_000, 10_000), PLAIN),
     "large values that compress": (lambda: zeros(100, MEGABYTE), PLAIN),
     "a few large values among small ones": (
         lambda: pa.concat_arrays([noise(10**6, 16), zeros(50, 2 * MEGABYTE)]),
         PLAIN,
     ),
-    "pages of 8 MB": (lambda: noise(500_000, 40), {**PLAIN, "data_page_size": 2**23}),
     "a dictionary of large values": (lambda: repeated(zeros(60, MEGABYTE), 1_000), {}),
     "texts that repeat the one before": (
         lambda: pa.array(["a" * 2**16 + str(number) for number in range(3_000)]),

@@ -43,25 +43,7 @@ def models(draw: st.DrawFn) -> Windows:
     return windows(size, period, draw(st.sampled_from([0, 1, 7, 25])))
 
 
-TIMES = st.integers(-60, 60) | st.integers(YEAR_2020 - 60, YEAR_2020 + 60)
-
-
 RUNS = {"each window": each_window, "together": together}
-
-
-@pytest.mark.parametrize("name", RUNS)
-@settings(deadline=None)
-@given(model=models(), time=TIMES)
-def test_each_window_of_a_time_is_in_one_run(name: str, model: Windows, time: int) -> None:
-    held = model.windows_of(time)
-    runs = RUNS[name](model, held)
-    reached = [window for run in runs for window in windows_in(model, run)]
-    assert len(set(reached)) == len(reached)
-    assert set(held) <= set(reached)
-    assert set(held) == set(reached)
-    # However often windows overlap, a batch copies no report.
-    assert len(runs) == {"each window": len(held), "together": 1}[name]
-    assert RUNS[name](model, []) == []
 
 
 class Sent(NamedTuple):

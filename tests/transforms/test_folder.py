@@ -217,19 +217,6 @@ def test_a_process_may_end_between_any_two_batches_and_each_report_is_read_once(
         assert ends > 6
 
 
-def test_a_damaged_part_is_a_dead_letter_once_wherever_a_process_ends(
-    watching: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
-    (watching.path / "a").write_bytes(lines(["ann"]) + b"{\n" + lines(["bob"]) + b"}\n")
-    opened, taken = watching.open(), []
-    while (feed_batch := opened.take()) is not None:
-        taken.append(feed_batch)
-        opened = watching.open(opened)
-    assert users(taken) == ["ann", "bob"]
-    assert [letter.record for feed_batch in taken for letter in feed_batch.letters] == [b"{", b"}"]
-
-
 @pytest.mark.parametrize("is_left", [False, True])
 def test_a_file_that_is_gone_or_empty_while_it_is_read_is_a_dead_letter(
     is_left: bool, watching: Watching, monkeypatch: pytest.MonkeyPatch
@@ -249,23 +236,6 @@ def test_a_file_that_is_gone_or_empty_while_it_is_read_is_a_dead_letter(
     ]
     assert gone.damaged == [str(watching.path / "a")]
     assert everything(watching.open(second)) == []
-
-
-@pytest.mark.parametrize("left", [0.5, 1.0], ids=["before what was taken", "in the part"])
-def test_of_a_file_that_is_cut_inside_the_part_that_is_read_nothing_is_read_twice(
-    left: float, watching: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
-    monkeypatch.setattr("ldpbeam.schemas.files.json_lines.CHUNK_BYTES", 500)
-    path = watching.path / "a"
-    path.write_bytes(lines(MANY))
-    first = watching.open()
-    taken = [first.take() for _ in range(2)]
-    count = len(users([each for each in taken if each]))
-    assert first.position()["part"] is not None
-    path.write_bytes(lines(MANY[: int(left * count) + 5]))
-    (cut,) = everything(watching.open(first))
-    assert (users([cut]), [letter.reason for letter in cut.letters]) == ([], ["bad_file"])
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -351,21 +321,6 @@ def test_a_file_that_was_written_anew_after_a_run_read_it_is_a_dead_letter(
     assert [letter.reason for letter in feed_batch.letters] == ["bad_file"]
     assert "rewritten since" in feed_batch.letters[0].detail
     assert feed_batch.damaged == [str(path)]
-
-
-def test_a_file_that_is_none_is_a_dead_letter_once(watching: Watching) -> None:
-    (watching.path / "a.txt").write_text("these are no reports")
-    (watching.path / "b.avro").write_bytes(avro(MANY)[:50])
-    watching.write("c", "cho")
-    first = watching.open()
-    feed_batches = everything(first)
-    assert users(feed_batches) == ["cho"]
-    letters = [letter for feed_batch in feed_batches for letter in feed_batch.letters]
-    assert [(Path(letter.file).name, letter.reason, letter.reports) for letter in letters] == [
-        ("a.txt", "bad_file", 1),
-        ("b.avro", "bad_file", 1),
-    ]
-    assert everything(watching.open(first)) == []
 
 
 def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
