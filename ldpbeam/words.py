@@ -71,16 +71,10 @@ def opened(where: str, first: str) -> str:
 
 
 def window(start: str, end: str) -> str:
-    """A window between two times of RFC 3339, in UTC; whole days and months are named as such."""
+    """A window between two times of RFC 3339, in UTC."""
     first, last = _time(start), _time(end)
-    if first.time() == last.time() == datetime.min.time():
-        if last - first == _DAY:
-            return f"{first:%-d %b %Y}"
-        return f"{first:%-d %b %Y} to {last - _DAY:%-d %b %Y}"
-    clock = "%H:%M" if first.second == last.second == 0 else "%H:%M:%S"
-    if first.date() == last.date() or last - first < _DAY:
-        return f"{first:%-d %b %Y}, {first:{clock}} to {last:{clock}} UTC"
-    return f"{first:%-d %b %Y} {first:{clock}} to {last:%-d %b %Y} {last:{clock}} UTC"
+    whole = first.time() == last.time() == datetime.min.time()
+    return f"{span(first, last)}{'' if whole else ' UTC'}"
 
 
 def span(start: datetime, end: datetime, *, year: bool = True) -> str:

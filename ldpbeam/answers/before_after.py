@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,12 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbeam.answers.between import FOR_THE_PEOPLE, PairComparison, Side, between
-from ldpbeam.answers.child import one_blas_thread
 from ldpbeam.answers.difference import Difference
 from ldpbeam.answers.named_numbers import normal_quantile
-from ldpbeam.answers.published import chosen
 from ldpbeam.answers.rolled_up import rolled_up
-from ldpbeam.answers.solve import solve
+from ldpbeam.answers.solve import solved
 from ldpbeam.certainty import Ends
 from ldpbeam.intervals.answer import each_level
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -111,12 +108,7 @@ def _added_up(study: Study, given: Given) -> Side:
     # The windows of a side may be those of a longer one, in which the study joins users.
     longer = study.windows.cells(study.windows.joined) if study.windows and study.windows.joined else None
     cells = longer if longer and longer.holding(whole[0]) == whole else None
-    by_attribute = itertools.groupby(
-        rolled_up(study, given, cells=cells).snapshots, lambda snapshot: snapshot.attribute
-    )
-    picked = [snapshot for _, parts in by_attribute for snapshot in chosen(study, list(parts), {}).snapshots]
-    with one_blas_thread():
-        records = [record for snapshot in picked for record in solve(study, snapshot)]
+    records, _ = solved(study, rolled_up(study, given, cells=cells).snapshots)
     return {(record.attribute, record.name, record.group, record.key.rest): record for record in records}
 
 

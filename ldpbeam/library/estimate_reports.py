@@ -10,10 +10,10 @@ from typing import Any
 from ldpbeam.answers import periods
 from ldpbeam.answers.ledger_queries import reports_of_users
 from ldpbeam.answers.published import cut_windows, warnings_of, with_refusals, without_groups
+from ldpbeam.answers.solve import solved
 from ldpbeam.clients.times import window_time
 from ldpbeam.library.needed import needed
 from ldpbeam.library.result import Estimates
-from ldpbeam.library.solving import solved
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.schemas.outputs.records import PeriodEntry
 from ldpbeam.study import Study

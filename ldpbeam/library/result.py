@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -66,9 +67,7 @@ class Estimates:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        from ldpbeam.library.page import as_html
-
-        return as_html(self.study.name, self.estimates, self.counts)
+        return f'<pre style="white-space: pre; overflow-x: auto">{escape(self.summary())}</pre>'
 
     def only(
         self, name: str | None = None, *, attribute: str | None = None, group: str | None = None

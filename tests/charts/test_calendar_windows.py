@@ -84,7 +84,7 @@ def test_a_test_of_fit_is_of_the_window_of_an_estimate_and_has_its_name() -> Non
     assert named == in_utc == Subset.of(day(1)) and len({named, in_utc, Subset.of(day(1))}) == 1
     assert (named.window, in_utc.window) == (
         "2026-03-08 (New York), 23 h",
-        "8 Mar 2026, 05:00 to 04:00 UTC",
+        "8 Mar 2026, 05:00\u201304:00 UTC",
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import re
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -106,13 +108,10 @@ def test_the_summary_tells_the_estimates_and_what_became_of_the_reports(found: l
     assert "payload outside mechanism" in summary
 
 
-def test_the_html_has_the_same_numbers_and_escapes_names(found: ldp.Estimates) -> None:
+def test_a_notebook_shows_the_summary_with_names_escaped(found: ldp.Estimates) -> None:
     html = found._repr_html_()
-    assert html.count("<tr>") == 1 + len(found)
-    assert f"{found[0].mean:.6g}" in html
     assert "<b>coffee" not in html
-    assert "&lt;b&gt;coffee" in html
-    assert "payload outside mechanism: 1" in html
+    assert unescape(re.sub("^<pre [^>]*>|</pre>$", "", html)) == found.summary()
 
 
 def layers(plot: Any) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ def test_a_sentence_names_the_windows_that_differ() -> None:
     (warned,) = warnings_of(results(*records))
     assert warned.attribute == "price" and warned.sentence.startswith("the mean is unlike the same hours")
     assert warned.sentence.endswith("from which 5.25 was expected in the latest window.")
-    hours = ("12:00 to 13:00", "11:00 to 12:00")
+    hours = ("12:00\u201313:00", "11:00\u201312:00")
     assert warned.where == ", ".join(f"20 Nov 2026, {hour} UTC" for hour in hours)
     text = page([content_of(results(*records), {})])
     assert text.index("from which 5.25") < text.index("<h2>price</h2>")
