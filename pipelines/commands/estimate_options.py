@@ -20,11 +20,10 @@ from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.folders.written import run_name
 from ldpbeam.inputs.files import check_stamps, find_input
-from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.inputs.key_files import disclosure_of
-from ldpbeam.inputs.times import offset_of, time_of
+from ldpbeam.inputs.times import time_of
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.options.sources import BOUNDED, named
+from ldpbeam.pipelines.options.sources import BOUNDED, module_of, named
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
@@ -34,14 +33,13 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.counts import CountsFiles, find_counts
+from ldpbeam.transforms.sources.batch_input import NamedInput
+from ldpbeam.transforms.sources.counts import find_counts
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
 
 if TYPE_CHECKING:
     from ldpbeam.pipelines.sources.again import Again
-    from ldpbeam.transforms.sources.again import KeptRecords
-    from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 
 
 @dataclass(frozen=True)
@@ -141,34 +139,26 @@ def _again(options: argparse.Namespace, folders: Sequence[str], output: str) -> 
     return find_again(folders)
 
 
-def _read_of(
-    options: argparse.Namespace, engine: EngineRequest
-) -> KafkaSpan | CountsFiles | KeptRecords | None:
-    """The span of a topic of Kafka that is read, or the counts; None if it is neither.
+def _read_of(options: argparse.Namespace, engine: EngineRequest) -> NamedInput | None:
+    """What a module opens, as the span of a topic of Kafka, or the counts; None if it is neither.
 
     Raises:
-        UserError: if not one of them is named, an option of Kafka has files, or the topic cannot be reached.
+        UserError: if not one thing is named, an option of Kafka has files, or a topic cannot be reached.
     """
-    named(BOUNDED, options)
-    if options.input or options.again:
-        return None
-    if options.counts:
+    source, read = named(BOUNDED, options), None
+    if source.module:
+        read = module_of(source.module).spanned(options, engine.reachable)
+    elif options.counts:
         if options.runner != LOCAL:
             raise UserError("--counts: counts are read in this process: leave out --runner")
-        return find_counts(options.counts)
-    from ldpbeam.inputs.kafka import span_of
-    from ldpbeam.pipelines.sources.kafka import topic_in
-
-    config = None if options.kafka_config is None else engine.reachable(options.kafka_config)
-    topic = topic_in(options, config)
-    begin = offset_of("--from-offset", options.from_offset, EARLIEST)
-    return span_of(topic, begin, offset_of("--to-offset", options.to_offset, LATEST))
+        read = find_counts(options.counts)
+    return read
 
 
 def _job_of(
     options: argparse.Namespace,
     study: Study,
-    given: KafkaSpan | CountsFiles | KeptRecords | None,
+    given: NamedInput | None,
     inputs: tuple[str, ...],
     folder: str,
 ) -> tuple[BatchJob, Scheduled | None]:

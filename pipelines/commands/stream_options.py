@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.command_line.arguments import filled
@@ -13,7 +11,7 @@ from ldpbeam.command_line.checks import check_reachable, columns_of, duration_of
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.inputs.key_files import disclosure_of
-from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, named
+from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, module_of, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.sources.opening import Opening
@@ -82,19 +80,15 @@ def request_of(options: argparse.Namespace) -> Request:
         Request,
         options,
         output=StreamOutput(study, options.output, "", options.spool or "", ledger_key=key),
-        opening=_module(source.module).opening(options),
+        opening=module_of(source.module).opening(options),
         columns=columns_of(options, study, whole=options.keep_bad_records),
         disclosure=disclosure,
         disorder=duration_of("--max-disorder", options.max_disorder or DISORDER),
         idle=None if idle is None else duration_of("--stop-when-idle", idle),
         metrics=_metrics_of(options),
         # A topic is asked for here, so this comes after all that needs no answer.
-        publish=None if topic is None else _module(publishes).publishing(options),
+        publish=None if topic is None else module_of(publishes).publishing(options),
     )
-
-
-def _module(name: str) -> Any:
-    return import_module(f"ldpbeam.pipelines.sources.{name}")
 
 
 def _metrics_of(options: argparse.Namespace) -> tuple[str, int] | None:

@@ -1,6 +1,7 @@
 """What can be read: the options of each source, and the module that opens it.
 
-A new source of streams is a module in :mod:`ldpbeam.pipelines.sources`, and an entry of :data:`STREAMED`.
+A new source is a module in :mod:`ldpbeam.pipelines.sources`, and an entry of :data:`STREAMED`, of
+:data:`BOUNDED`, or of both.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from ldpbeam.errors import UserError
 
@@ -27,8 +29,9 @@ class Source:
     """A kind of thing to read.
 
     Attributes:
-        module: the module in ``ldpbeam.pipelines.sources`` whose function ``opening`` takes the options and
-            the engine. It is imported when a stream reads from the source; a batch run has none.
+        module: the module in ``ldpbeam.pipelines.sources`` whose function ``opening`` takes the options of a
+            stream, and whose function ``spanned`` those of a batch run; empty for files. It is imported when
+            a run reads from the source.
         said: how one names such a thing, for messages.
         names: the options of which each names one.
         options: the options that the source adds.
@@ -45,6 +48,11 @@ class Source:
         """Add its options."""
         for name, metavar, text, nargs in self.options:
             group.add_argument(name, metavar=metavar, help=text, nargs=nargs)
+
+
+def module_of(name: str) -> Any:
+    """A module in ``ldpbeam.pipelines.sources``."""
+    return import_module(f"ldpbeam.pipelines.sources.{name}")
 
 
 def enumerated(sources: Sequence[Source], joint: str) -> str:
@@ -127,7 +135,7 @@ BOUNDED = (
         (Option("--counts", "FILE", "Parquet or CSV: what a GROUP BY counts (docs/counts.md)", nargs="+"),),
     ),
     Source(
-        "", "--kafka BROKERS --topic T", ("--kafka",), (
+        "kafka", "--kafka BROKERS --topic T", ("--kafka",), (
             Option("--topic", "NAME", "Kafka: the topic, whose messages are reports"),
             *_of_kafka("where to begin in each partition"),
             Option("--to-offset", "WHERE", "Kafka: where to end: earliest, latest or a time of the brokers "

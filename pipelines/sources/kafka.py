@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import RUN, RUNS
-from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_at, topic_of
-from ldpbeam.inputs.kafka_brokers import EARLIEST
+from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, span_of, topic_at, topic_of
+from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.inputs.times import offset_of
 from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.pipelines.spool.place import runs_in
@@ -19,6 +19,7 @@ from ldpbeam.transforms.outputs.publish import ToKafka
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_position import merged, position_of, read_by
+from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 from ldpbeam.transforms.sources.on_record import forget
 from ldpbeam.transforms.storage import join, read_json
 from ldpbeam.windows import FAR
@@ -43,6 +44,21 @@ def publishing(options: argparse.Namespace) -> ToKafka:
     topic = topic_at("--publish-to", options.publish_to, options.kafka_config)
     reach_destination(topic)
     return ToKafka(topic)
+
+
+def spanned(options: argparse.Namespace, reachable: Callable[[str], str]) -> KafkaSpan:
+    """The span of the topic that the options name, as the brokers have it now.
+
+    Args:
+        options: the options.
+        reachable: the path of a file, as those who read reach it.
+
+    Raises:
+        UserError: if the span is malformed, or the topic cannot be reached.
+    """
+    config = None if options.kafka_config is None else reachable(options.kafka_config)
+    topic, begin = topic_in(options, config), offset_of("--from-offset", options.from_offset, EARLIEST)
+    return span_of(topic, begin, offset_of("--to-offset", options.to_offset, LATEST))
 
 
 def topic_in(options: argparse.Namespace, config: str | None) -> KafkaTopic:

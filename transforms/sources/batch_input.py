@@ -52,6 +52,17 @@ class BatchInput(Protocol):
     def reading(self) -> Reading: ...  # noqa: D102
 
 
+class NamedInput(BatchInput, Protocol):
+    """An input that is not of report files, whose names are those that the user gave.
+
+    Attributes:
+        names: what is read, as the file of the run has it.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]: ...  # noqa: D102
+
+
 def decoded_parts(given: BatchInput, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
     """What is decoded of an input, one unit after the other.
 
