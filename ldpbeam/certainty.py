@@ -77,6 +77,7 @@ class Intervals:
         flags: why the intervals of a condition may hold the truth less often than their level. A flag of
             certain ones applies to all.
         blurred: the blurred shares of a number, by mechanism.
+        liars: the share of the people who may send anything, and certain ends still hold; None for nobody.
     """
 
     level: float
@@ -87,6 +88,7 @@ class Intervals:
     methods: dict[str, str] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
     blurred: dict[str, BlurredShares] = field(default_factory=dict)
+    liars: float | None = None
 
     def of(self, part: str, condition: str = CERTAIN) -> Floats | None:
         """The ends of some numbers, shape (numbers, 2); None if they have none under the condition.

@@ -67,7 +67,8 @@ def compute(
     limit_blas()
     attribute, statistic = intervals.attribute, intervals.statistic
     if isinstance(attribute.domain, Pair):
-        return pair(attribute, statistic, wanted.intervals.level if wanted.intervals else None)
+        level, liars = (wanted.intervals.level, wanted.intervals.liars) if wanted.intervals else (None, 0.0)
+        return pair(attribute, statistic, level, honest=not liars)
     answer = estimate(wanted.estimator, attribute, statistic, wanted.services, wanted.options, progress)
     question = Question(attribute, statistic, answer.services, windows=intervals.windows)
     answer = of_several_windows(question, answer)

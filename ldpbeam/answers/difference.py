@@ -3,7 +3,8 @@
 The interval of a difference comes from the intervals of the two numbers by the method of variance estimates
 recovery (Zou and Donner, Statistics in Medicine 27, 2008, eq. 6 and 7): for numbers a in [l_a, u_a] and b in
 [l_b, u_b], b - a goes down by sqrt((b - l_b)^2 + (u_a - a)^2) and up by sqrt((u_b - b)^2 + (a - l_a)^2).
-Where the errors of both may depend on each other in any way, these distances are added instead.
+Where the errors of both may depend on each other in any way, or liars may have moved both, these distances
+are added instead.
 
 The intervals of one family (all means, all quantiles, all shares, ...) hold together: their distances are
 those of Bonferroni's level. So the chance of any difference in a family whose interval leaves zero is at most
@@ -186,7 +187,9 @@ def _pair(
     dependent: Collection[str] | None,
 ) -> _Pair:
     shared = dependent is not None and record.attribute in dependent
-    added = np.add if shared and not one.summed else np.hypot
+    # What liars do on both sides does not cancel.
+    lied = any(of.intervals is not None and of.intervals.liars for of in (record, other_record))
+    added = np.add if lied or (shared and not one.summed) else np.hypot
     return _Pair(record, other_record, one, two, added, dependent is not None and not shared)
 
 

@@ -110,7 +110,7 @@ def numbers_of(record: EstimateRecord) -> Iterator[Numbers]:
         error = record.standard_error if part == "mean" else None
         if error is not None and not ends:
             ends = {CERTAIN: values[:, None] + z * error * np.array([[-1.0, 1.0]])}
-        summed = intervals.methods.get(part) == UNBIASED_SUMS or IF_SMOOTH not in ends
+        summed = intervals.methods.get(part, "").startswith(UNBIASED_SUMS) or IF_SMOOTH not in ends
         summed = summed and family in ("means", "shares") and record.keys is None
         numbers = Numbers(family, level, names, values, ends, values, intervals.flags, summed)
         low, high = numbers.of_differences.T

@@ -90,6 +90,18 @@ def scores_of(mechanism: UnbiasedMechanism, resolution: int) -> Scores | None:
     return scores(mechanism, resolution) if isinstance(mechanism, NumericMechanism) else None
 
 
+def extremes(mechanism: UnbiasedMechanism, resolution: int) -> tuple[float, float]:
+    """The least and the greatest unbiased number of one report."""
+    scores = scores_of(mechanism, resolution)
+    if scores is not None:
+        numbers = scores.first.cells
+    elif isinstance(mechanism, NumericMechanism):
+        numbers = mechanism.unbiased(mechanism.report_range)
+    else:
+        numbers = mechanism.unbiased(mechanism.representatives(resolution))
+    return float(numbers.min()), float(numbers.max())
+
+
 def noise_at(mechanism: UnbiasedMechanism, resolution: int, x: Floats) -> Floats:
     """The variance of the unbiased number of a report given each value x in [0, 1]."""
     scores = scores_of(mechanism, resolution)

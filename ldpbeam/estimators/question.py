@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ Progress = Callable[[int, float], None]
 
 #: Unbiased and cut shares need not sum to one; the estimate has a warning if the sum differs by more.
 FAR_FROM_ONE = 0.01
+#: If all reports of a service may be false, so many are taken to be.
+NEARLY_ALL = 1.0 - 1e-6
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,25 @@ class Question:
         of_masks = np.array(sums, dtype=np.float64)
         apart = of_masks - np.average(of_masks, axis=0, weights=users)
         return np.asarray(np.array(users, dtype=np.float64) @ apart**2)
+
+    def false_share(self, channels: Collection[int], liars: float) -> float:
+        """The largest share of the reports of some channels that liars may have sent, below one.
+
+        They are those who answered the most of these channels.
+
+        Args:
+            channels: indexes into ``attribute.versions``.
+            liars: the share of the users of the services who may send anything; of their reports, where users
+                are not counted.
+        """
+        used, others = (sum(1 << index for index in of) for of in (channels, self.versions))
+        moments = self.statistic.moments.items()
+        users = [((mask & used).bit_count(), own.users) for mask, own in moments if mask & others]
+        left = liars * sum(many for _, many in users)
+        false, reports = 0.0, sum(each * many for each, many in users)
+        for each, many in sorted(users, reverse=True):
+            false, left = false + each * min(many, left), max(left - many, 0.0)
+        return min(false / reports, NEARLY_ALL)
 
     @property
     def repeats(self) -> int:

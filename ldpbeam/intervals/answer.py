@@ -19,6 +19,8 @@ class WantedIntervals:
         quantiles: the levels of the quantiles of a number that get an interval, each above 0 and below 1.
         ranges: the ranges (low, high) of a number whose shares get an interval, in the attribute's unit.
         any_look: near this many reports, the intervals that hold at every look are narrowest.
+        liars: the largest share of the people of an estimate who may send anything; certain intervals hold
+            the numbers of the others. In [0, 0.5).
     """
 
     level: float = 0.95
@@ -26,6 +28,7 @@ class WantedIntervals:
     quantiles: tuple[float, ...] = ()
     ranges: tuple[tuple[float, float], ...] = ()
     any_look: int = 10_000
+    liars: float = 0.0
 
 
 def each_level(level: float, many: int, simultaneous: bool) -> float:

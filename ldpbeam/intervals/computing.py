@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from ldpbeam.attributes import Attribute
-from ldpbeam.certainty import ANY_LOOK, CERTAIN, LARGEST, Ends, Intervals
+from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH, LARGEST, Ends, Intervals
 from ldpbeam.domains import Categories, KeyValues
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
@@ -26,6 +26,7 @@ from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.any_look import FOR_ALL_LOOKS, REMEMBERED
 from ldpbeam.intervals.flags import MISFIT, MISFIT_TAILS, MISFIT_USERS
 from ldpbeam.intervals.key_values import explain_keys, keys_intervals
+from ldpbeam.intervals.liars import honest
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import UNBIASED_SHARES, of_shares
@@ -57,9 +58,10 @@ def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
     else:
         kinds = explain_numbers(attribute)
     together = ", wide enough to hold all shares at once" if wanted.simultaneous else ""
+    liars = f" Certain ones are {honest(wanted.liars)}." if wanted.liars else ""
     return (
         f"Estimates of {attribute.name!r} have {100.0 * wanted.level:g}% intervals{together}: of {kinds}. "
-        "They are for the people whose reports are used, and do not depend on the estimator."
+        f"They are for the people whose reports are used, and do not depend on the estimator.{liars}"
     )
 
 
@@ -119,17 +121,22 @@ class StatisticIntervals:
             how = BY_USER
         elif question.repeats > 1:
             how = f"; for the fewest users who can have reported in {question.repeats:,} windows"
+        certain = how + (f"; {honest(wanted.liars)}" if wanted.liars else "")
         methods = {
-            name: text if text.startswith("none") else text + how for name, text in intervals.methods.items()
+            name: text if text.startswith("none") else text + (how if name == IF_SMOOTH else certain)
+            for name, text in intervals.methods.items()
         }
         ends, misfit = dict(intervals.ends), self._misfit(question)
         if ANY_LOOK in ends:
-            methods[ANY_LOOK] = FOR_ALL_LOOKS.format(reports=wanted.any_look) + how
+            methods[ANY_LOOK] = FOR_ALL_LOOKS.format(reports=wanted.any_look) + certain
             if question.repeats > 1:
                 del ends[ANY_LOOK]
                 methods[ANY_LOOK] = REMEMBERED
         flags = ({CERTAIN: misfit} if misfit else {}) | intervals.flags
-        return replace(intervals, simultaneous=wanted.simultaneous, ends=ends, methods=methods, flags=flags)
+        return replace(
+            intervals, simultaneous=wanted.simultaneous, ends=ends, methods=methods, flags=flags,
+            liars=wanted.liars or None,
+        )  # fmt: skip
 
     def _misfit(self, question: Question) -> str:
         """Why no interval holds, if tests of fit refute what the study claims; empty if none does."""

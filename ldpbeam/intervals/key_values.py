@@ -15,6 +15,7 @@ from ldpbeam.estimators.key_values.key_value import sums_of
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import WantedIntervals, each_level
 from ldpbeam.intervals.bounded import within_one
+from ldpbeam.intervals.liars import NO_BOUND
 from ldpbeam.mechanisms.key_values.mechanism import KeySums
 
 #: How the intervals are computed, in words.
@@ -53,8 +54,10 @@ def keys_intervals(question: Question, wanted: WantedIntervals) -> Intervals:
     """The intervals of keys with values."""
     domain = cast(KeyValues, question.attribute.domain)
     level = each_level(wanted.level, domain.size, wanted.simultaneous)
-    if any(mechanism.round > 1 for mechanism in question.mechanisms):
-        return Intervals(wanted.level, methods=dict.fromkeys(("frequencies", "key_means"), f"none: {BIASED}"))
+    biased = any(mechanism.round > 1 for mechanism in question.mechanisms)
+    if biased or wanted.liars:
+        why = f"none: {BIASED}" if biased else NO_BOUND
+        return Intervals(wanted.level, methods=dict.fromkeys(("frequencies", "key_means"), why))
     all_told = _weighted(question)
     errors = np.sqrt(all_told.of_frequency)
     known = np.isfinite(errors)

@@ -8,13 +8,14 @@ import numpy as np
 
 from ldpbeam.certainty import Intervals, by_condition
 from ldpbeam.domains import Numeric
-from ldpbeam.estimators.channel_means import channel_mean
+from ldpbeam.estimators.channel_means import channel_mean, extremes
 from ldpbeam.estimators.means import far_outside
 from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.several_windows import mean_variance
 from ldpbeam.intervals.answer import UNBIASED_SUMS, WantedIntervals
 from ldpbeam.intervals.any_look import within_one_at_any_look
 from ldpbeam.intervals.bounded import within_one
+from ldpbeam.intervals.liars import hull, moved, trust
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.over_time.joined_windows import JoinedCells
 
@@ -52,16 +53,28 @@ def mean_interval(question: Question, wanted: WantedIntervals) -> Intervals:
     spread = square - mean**2
     counts = np.array([channel.reports for channel in channels], dtype=np.float64)
     weights = counts / (noise + question.apart * spread)
+    false = np.array([question.false_share([index], wanted.liars) for index in question.versions])
+    weights = weights * trust(false)
     parts = weights / weights.sum()
-    variance = (parts**2 * noise / counts).sum()
+    variance = ((parts / (1.0 - false)) ** 2 * noise / counts).sum()
     of_reports = dict(zip(question.versions, parts / counts, strict=True))
     variance += question.repeats * spread * question.unevenness(of_reports)
     if isinstance(question.statistic.joined, JoinedCells):
         variance = mean_variance(question, question.statistic.joined)
     mean, error = float(parts @ means), float(np.sqrt(variance))
+    reach = [extremes(mechanism, question.attribute.buckets) for mechanism in question.mechanisms]
+    least, most = np.array(reach).T
+    down, up = (parts @ own for own in moved(means, least, most, false))
     level, narrowest = wanted.level, wanted.any_look
-    at_every = within_one_at_any_look([mean], [error], level, question.reports, narrowest)
-    both = np.concatenate((within_one([mean], [error], level), at_every))
+    both = np.concatenate(
+        [
+            hull(ends_of, np.array([mean]), down, up)
+            for ends_of in (
+                lambda at: within_one(at, [error], level),
+                lambda at: within_one_at_any_look(at, [error], level, question.reports, narrowest),
+            )
+        ]
+    )
     # What remains of the bias of channels whose noise has a tail.
     bias = float(parts @ [channel.bias for channel in channels])
     domain = cast(Numeric, question.attribute.domain)

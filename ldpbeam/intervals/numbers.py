@@ -26,6 +26,7 @@ from ldpbeam.intervals.answer import UNBIASED_SUMS, WantedIntervals
 from ldpbeam.intervals.blurred import blurred_shares
 from ldpbeam.intervals.flags import UNEXPLAINED
 from ldpbeam.intervals.if_smooth import if_smooth
+from ldpbeam.intervals.liars import NO_BOUND
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
 from ldpbeam.intervals.strict import STRICT, cdf_places, strict_intervals
@@ -226,7 +227,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
         if is_joined(question):
             # What a user's reports say together is more than their sums.
             smooth["mean"] = if_smooth(domain.at(model[:1]), domain.at(middle[:1]), sums["mean"].columns)
-        variance = variance_interval(question, people.centre, level)
+        variance = None if wanted.liars else variance_interval(question, people.centre, level)
         if variance is not None:
             del smooth["variance"]
             sums["variance"] = Ends.of(variance)
@@ -235,7 +236,9 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     held = of_sums.ends | by_condition(if_smooth=smooth)
     held["certain"] = sums | certain.ends.get("certain", {})
     flags = of_sums.flags or ({"if_smooth": people.flag} if people.flag else {})
-    blurred = blurred_shares(question)
+    if wanted.liars:
+        methods["variance"] = NO_BOUND
+    blurred = {} if wanted.liars else blurred_shares(question)
     return replace(of_sums, ends=held, at=at.tolist(), blurred=blurred, methods=methods, flags=flags)
 
 

@@ -11,6 +11,7 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import WantedIntervals, each_level
 from ldpbeam.intervals.any_look import within_one_at_any_look
 from ldpbeam.intervals.bounded import within_one
+from ldpbeam.intervals.liars import hull, moved, trust
 from ldpbeam.mechanisms import CategoricalMechanism
 from ldpbeam.over_time.joined_windows import JoinedSupports
 
@@ -22,17 +23,21 @@ SUM_ERROR = 1e-9
 
 def of_shares(question: Question, wanted: WantedIntervals) -> Intervals:
     """The intervals of the share of each category, and those that hold for the largest, too."""
-    shares, errors = _shares(question)
+    shares, errors, down, up = _shares(question, wanted.liars)
     domain = question.attribute.domain
     if isinstance(domain, Candidates):
+        down, up = domain.of_names(down), domain.of_names(up)
         shares, errors = _of_names(domain, shares, errors)
     many = len(shares)
-    ends, largest = (
-        within_one(shares, errors, each_level(wanted.level, many, at_once))
-        for at_once in (wanted.simultaneous, True)
+    each, all_ = (each_level(wanted.level, many, at_once) for at_once in (wanted.simultaneous, True))
+    ends, largest, at_any_look = (
+        hull(ends_of, shares, down, up)
+        for ends_of in (
+            lambda at: within_one(at, errors, each),
+            lambda at: within_one(at, errors, all_),
+            lambda at: within_one_at_any_look(at, errors, each, question.reports, wanted.any_look),
+        )
     )
-    each = each_level(wanted.level, many, wanted.simultaneous)
-    at_any_look = within_one_at_any_look(shares, errors, each, question.reports, wanted.any_look)
     return Intervals(
         wanted.level,
         ends=by_condition(
@@ -58,8 +63,8 @@ def _of_names(domain: Candidates, shares: Floats, errors: Floats) -> tuple[Float
     return domain.of_names(shares), np.sqrt(variances)
 
 
-def _shares(question: Question) -> tuple[Floats, Floats]:
-    """The unbiased shares of all people who reported, and their standard errors.
+def _shares(question: Question, liars: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """The unbiased shares of all people who reported, their errors, and how far down and up liars move them.
 
     The services' unbiased shares are weighted as in
     :func:`ldpbeam.estimators.frequencies.unbiased_shares`. Weights that count some people more than others
@@ -68,17 +73,22 @@ def _shares(question: Question) -> tuple[Floats, Floats]:
     the one of independent reports if that is larger.
     """
     channels = list(channel_shares(question))
-    weights, counts = [channel.precision for channel in channels], [channel.reports for channel in channels]
-    parts = np.array(weights) / sum(weights)
+    false = np.array([question.false_share([channel.index], liars) for channel in channels])
+    weights = np.array([channel.precision for channel in channels]) * trust(false)
+    counts, parts = [channel.reports for channel in channels], weights / sum(weights.tolist())
     shares = parts @ np.array([channel.shares for channel in channels])
     likely = np.clip(shares, 0.0, 1.0)
     of_reports = {channel.index: part for channel, part in zip(channels, parts / counts, strict=True)}
     variance = question.repeats * question.unevenness(of_reports) * likely * (1.0 - likely)
-    for channel, part in zip(channels, parts, strict=True):
+    down, up = np.zeros((2, len(shares)))
+    for channel, part, lied in zip(channels, parts, false, strict=True):
         mechanism: CategoricalMechanism = question.mechanism(channel.index)
         noise = mechanism.share_variances(likely, question.statistic.histograms[channel.index])
         noise = noise * question.share_factors(channel.index, likely)
-        variance = variance + part**2 * noise / channel.reports
+        variance = variance + (part / (1.0 - lied)) ** 2 * noise / channel.reports
+        if lied:
+            lower, higher = moved(channel.shares, *mechanism.extremes, lied)
+            down, up = down + part * lower, up + part * higher
     joined = question.statistic.joined
     if isinstance(joined, JoinedSupports):
         (channel,) = channels
@@ -86,4 +96,4 @@ def _shares(question: Question) -> tuple[Floats, Floats]:
         p, q = mechanism.support_probabilities or (1.0, 0.0)
         by_user: Floats = joined.variances / (joined.reports * (p - q)) ** 2
         variance = np.maximum(variance, by_user * mechanism.collisions)
-    return shares, np.sqrt(variance)
+    return shares, np.sqrt(variance), down, up

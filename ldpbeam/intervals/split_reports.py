@@ -22,6 +22,7 @@ from scipy.special import xlogy
 from ldpbeam.domains import Floats, Integers, Numeric, greatest_divisor
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.certain import Noise, functions, noise
+from ldpbeam.intervals.liars import moved
 from ldpbeam.mechanisms import NumericMechanism
 
 #: Functions of so many reports or fewer are those for people who are spread evenly. Many windows have the
@@ -41,6 +42,10 @@ MECHANISMS = 4
 POINTS = 129
 #: At most so many values of a domain with a step are the points; of more, people are bounded at all places.
 MOST_VALUES = 257
+#: Mechanisms are left out if more of their reports may be false.
+MOST_FALSE = 0.5
+#: The least number of a function is about so many standard deviations below its mean.
+LEAST_BELOW = 2.0
 #: EM stops at shares whose deviance is so many times the number of cells: closer ones follow the noise.
 EXPLAINED = 1.3
 #: Or after so many steps. The shares keep this part of even ones.
@@ -100,6 +105,7 @@ class SplitReports:
         deviations: bounds are narrowest for noise of so many standard deviations.
         rounding: clients round no value further than this.
         at_points: whether people have no values but the points.
+        false: the share of each mechanism's reports that liars may have sent, shape (mechanisms,).
     """
 
     points: Floats
@@ -110,6 +116,7 @@ class SplitReports:
     deviations: float
     rounding: float
     at_points: bool
+    false: Floats
 
     def shares(self, starts: Floats, stops: Floats, wanted: NDArray[np.bool_] | None = None) -> Bounds:
         """The bounds of the shares of people from each start to its stop.
@@ -189,7 +196,8 @@ class SplitReports:
         if part.noise is not None:
             v = functions(wanted[:, :points], part.noise, self.deviations)
         else:
-            alike = tuple(float(2.0 ** (round(2.0 * np.log2(total)) / 2.0)) for total in part.totals)
+            telling = tell(part.totals, self.false, self.deviations)
+            alike = tuple(float(2.0 ** (round(2.0 * np.log2(total)) / 2.0)) for total in telling)
             reports = tuple(np.repeat(alike, np.diff(self.starts, append=len(self.channel))).tolist())
             asked = (np.ascontiguousarray(own[:, :points]) for own in (self.channel, wanted))
             v = _for_even_people(
@@ -203,14 +211,15 @@ class SplitReports:
             slack += 2.0 * np.maximum((line - bounds[:, points:]).max(axis=1), 0.0)
         # Few reports may miss a cell that matters: so many more are taken to be where they raise the bound.
         unseen = 0.5 * self.deviations**2
-        most = np.maximum.reduceat(v, self.starts, axis=1)
+        least, most = (own.reduceat(v, self.starts, axis=1) for own in (np.minimum, np.maximum))
         means, squares = (
             (totals * np.add.reduceat(power * part.counts, self.starts, axis=1) + unseen * largest)
             / (totals + unseen)
             for power, largest in ((v, most), (v**2, most**2))
         )
         variances = np.maximum(squares - means**2, 0.0) / (totals + unseen) * len(self.parts)
-        return means.sum(axis=1) + slack, variances.sum(axis=1)
+        _, up = moved(means, least, most, self.false)
+        return (means + up).sum(axis=1) + slack, (variances / (1.0 - self.false) ** 2).sum(axis=1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -222,13 +231,22 @@ def _for_even_people(channel: bytes, wanted: bytes, reports: tuple[float, ...], 
     return functions(np.frombuffer(wanted).reshape(-1, points), even, deviations)
 
 
+def tell(totals: Floats, false: Floats, deviations: float) -> Floats:
+    """How many reports tell as much as so many of which a share may be false.
+
+    A bound reaches beyond a mean by noise, and by what false reports can do to it. Both are in proportion to
+    the standard deviation of a function, if the least of its numbers is so far below the mean.
+    """
+    return np.asarray(totals / (1.0 + LEAST_BELOW * false * np.sqrt(totals) / deviations) ** 2)
+
+
 def as_points(places: Floats) -> Floats:
     """Places on [0, 1] as the points have them: places that differ by rounding alone are one."""
     return np.round(places, DECIMALS)
 
 
 def split(
-    question: Question, deviations: float, places: Floats, *, expected: bool = False
+    question: Question, deviations: float, places: Floats, *, expected: bool = False, liars: float = 0.0
 ) -> SplitReports | None:
     """What is known of the reports, with some places among the points; None if too few are of use.
 
@@ -237,8 +255,9 @@ def split(
         deviations: bounds are to be narrowest for noise of so many standard deviations.
         places: on [0, 1], shape (n,).
         expected: whether the counts are expected ones, of which each part is expected, too, and not drawn.
+        liars: the share of the people who may send anything.
     """
-    kinds = mechanisms_of(question)
+    kinds = [group for group in mechanisms_of(question) if question.false_share(group, liars) < MOST_FALSE]
     if not kinds:
         return None
     buckets = question.attribute.buckets
@@ -269,7 +288,8 @@ def split(
     sizes, channel, counted = [len(of_one) for of_one in counts], np.vstack(channels), np.concatenate(counts)
     starts = np.cumsum([0, *sizes[:-1]])
     # The mean of both halves is as uncertain as that of all reports.
-    total_of_cells = np.repeat(np.add.reduceat(counted, starts), sizes)
+    false = np.array([question.false_share(group, liars) for group in kinds])
+    total_of_cells = np.repeat(tell(np.add.reduceat(counted, starts), false, deviations), sizes)
 
     def part(own: Integers, others: Integers | None) -> Part:
         totals, around = np.add.reduceat(own, starts), None
@@ -290,7 +310,7 @@ def split(
         rng = np.random.default_rng(zlib.crc32(counted.tobytes()))
         half = rng.binomial(counted, 0.5)
         parts = (part(counted - half, half), part(half, counted - half))
-    return SplitReports(points, values, channel, starts, parts, deviations, rounding, at_points)
+    return SplitReports(points, values, channel, starts, parts, deviations, rounding, at_points, false)
 
 
 def mechanisms_of(question: Question) -> list[list[int]]:

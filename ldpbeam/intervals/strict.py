@@ -58,7 +58,7 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
     many = len(wanted.quantiles) + len(ranges) + (domain.scale is not None)
     named, others = _deviations(wanted.level, many, len(places) + len(spans))
     points = np.concatenate((places, ranges.ravel(), _of_scale(domain), spans.ravel()))
-    reports = split(question, named, points, expected=expected)
+    reports = split(question, named, points, expected=expected, liars=wanted.liars)
     if reports is None:
         return _none(wanted, TOO_FEW)
     below = np.column_stack((np.full(len(places), -1.0), places))

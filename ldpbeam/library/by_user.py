@@ -37,7 +37,7 @@ from ldpbeam.windows import Bounds, Span, Windows, time_text
 FOR_THE_POPULATION = (
     "intervals are for the population that the people were drawn from, from what each user sent in both "
     "windows: they hold whoever answered both, whether values last, change or alternate, and whether clients "
-    "remember their noise; for the people themselves they are wide enough"
+    "remember their noise; for the people themselves they are wide enough; they take all people for honest"
 )
 
 

@@ -16,11 +16,10 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Categories, Numeric
-from ldpbeam.estimators.channel_means import least_noise, noise_at, scores_of
-from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, NumericMechanism, UnbiasedMechanism
+from ldpbeam.estimators.channel_means import extremes, least_noise, noise_at
+from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, UnbiasedMechanism
+from ldpbeam.mechanisms.categories.mechanism import MOST_TRIED
 
-#: Up to this many products of a kind of report and a category, all reports are tried.
-MOST_ENTRIES = 2**22
 #: Estimators whose mean, or whose shares, are a mean over reports; and the projection of such shares.
 MEANS, SHARES, PROJECTED = ("ivw", "ua"), ("inversion",), ("norm_sub",)
 
@@ -88,14 +87,8 @@ def _report(attribute: Attribute, mechanism: Mechanism, estimator: str, *, alone
 
 def _of_mean(mechanism: UnbiasedMechanism, resolution: int) -> float:
     """The largest distance of a report's number and the mean of honest people, which lies in [0, 1]."""
-    scores = scores_of(mechanism, resolution)
-    if scores is not None:
-        numbers = scores.first.cells
-    elif isinstance(mechanism, NumericMechanism):
-        numbers = mechanism.unbiased(mechanism.report_range)
-    else:
-        numbers = mechanism.unbiased(mechanism.representatives(resolution))
-    return max(float(numbers.max()), 1.0 - float(numbers.min()))
+    least, most = extremes(mechanism, resolution)
+    return max(most, 1.0 - least)
 
 
 def _of_shares(mechanism: CategoricalMechanism, *, together: bool) -> float:
@@ -104,18 +97,14 @@ def _of_shares(mechanism: CategoricalMechanism, *, together: bool) -> float:
     With ``together`` it is the root of the sum of squares over categories. The projection on the
     distributions moves no two points apart, so no share of Norm-Sub moves further.
     """
-    if mechanism.composite:
-        if mechanism.support_probabilities is None:
-            return math.inf
-        # A report may support any categories.
-        p, q = mechanism.support_probabilities
-        high, low = (1.0 - q) / (p - q), -q / (p - q)
-        farthest = max(high, 1.0 - low)
-        return math.sqrt((mechanism.size - 1) * max(high, -low) ** 2 + farthest**2) if together else farthest
-    if mechanism.cells(0) * mechanism.size > MOST_ENTRIES:
+    if not mechanism.composite and mechanism.cells(0) * mechanism.size > MOST_TRIED:
         return math.inf
+    low, high = mechanism.extremes
+    farthest = max(high, 1.0 - low)
+    if not together or math.isinf(farthest):
+        return farthest
+    if mechanism.composite:
+        return math.sqrt((mechanism.size - 1) * max(high, -low) ** 2 + farthest**2)
     said = mechanism.shares_of_reports()
-    if not together:
-        return max(float(said.max()), 1.0 - float(said.min()))
     # The furthest distribution from a report's shares has everybody in the category with the least share.
     return float(np.sqrt((said**2).sum(axis=1) + 1.0 - 2.0 * said.min(axis=1)).max())

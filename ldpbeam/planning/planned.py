@@ -124,9 +124,8 @@ def detailed(study: Study, line: Planned) -> Planned:
     # A person answers one coordinate of a vector.
     people = line.users // sum(attribute_of(name) == attribute_of(line.attribute) for name in study.estimated)
     reports = {attribute.newest(service): people for service in asked.services}
-    level = WantedIntervals.level if asked.intervals is None else asked.intervals.level
     quantiles = tuple(sorted({0.5, *summary.quantiles}))
-    wanted = WantedIntervals(level, quantiles=quantiles, ranges=summary.ranges)
+    wanted = replace(asked.intervals or WantedIntervals(), quantiles=quantiles, ranges=summary.ranges)
     expected = expected_intervals(attribute, reports, wanted)
     if (ends := expected.ends.get("certain")) is None:
         return line

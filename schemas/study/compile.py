@@ -172,6 +172,11 @@ def _intervals(
     intervals = study.intervals
     if intervals is None:
         return None
+    if intervals.liars and study.windows is not None and study.windows.joined:
+        raise ValueError(
+            "intervals.liars: nothing says how many reports of joined windows are a liar's: leave out "
+            "windows.joined, or liars"
+        )
     early = study.windows.early_reports if study.windows is not None else None
     return WantedIntervals(
         intervals.level,
@@ -179,6 +184,7 @@ def _intervals(
         tuple(quantiles),
         tuple(ranges),
         intervals.any_look or LOOKS * (early or 0) or WantedIntervals.any_look,
+        intervals.liars or 0.0,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from ldpbeam.cells import clock_of
 from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector
@@ -279,6 +279,27 @@ def _or_false(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"const": False} if arm == {"type": "null"} else arm for arm in schema["anyOf"]]
 
 
+def _part(given: object) -> object:
+    """A text such as 1% as a number."""
+    try:
+        return float(given[:-1]) / 100.0 if isinstance(given, str) and given.endswith("%") else given
+    except ValueError:
+        return given
+
+
+_Part = Annotated[
+    float,
+    Field(strict=True, ge=0.0, lt=0.5),
+    BeforeValidator(_part),
+    WithJsonSchema({
+        "anyOf": [
+            {"type": "number", "minimum": 0, "exclusiveMaximum": 0.5},
+            {"type": "string", "pattern": "^[0-9.]+%$"},
+        ]
+    }),
+]  # fmt: skip
+
+
 class IntervalsModel(Model):
     """The confidence intervals of every estimate."""
 
@@ -294,6 +315,11 @@ class IntervalsModel(Model):
         le=10**12,
         description="near this many reports, the intervals that hold at every look are narrowest; it must "
         "not be chosen from the reports; left out: 30 times windows.early_reports, or 10,000",
+    )
+    liars: Later[_Part] = Field(
+        None,
+        description="the largest share of the people of an estimate who may send anything, as 1% or 0.01: "
+        "certain intervals hold the numbers of the others",
     )
 
 

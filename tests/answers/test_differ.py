@@ -35,6 +35,17 @@ def test_a_quantile_differs_only_if_certain_intervals_do_not_meet(
     assert of_median.beyond_if_smooth
 
 
+def test_what_liars_do_on_both_sides_adds_up() -> None:
+    first, second = (
+        price(mean=mean, intervals=replace(held(certain={"mean": (mean - 1, mean + 1)}), liars=liars))
+        for mean, liars in ((2.0, None), (3.8, 0.01))
+    )
+    (of_mean,) = (
+        one for one in compared(results(first), results(second)).differences if one.number == "mean"
+    )
+    assert of_mean.low == pytest.approx(1.8 - 2) and of_mean.verdict == "not certain"
+
+
 def test_means_differ_by_their_sums_whatever_is_known_of_smooth_people() -> None:
     """Certain intervals that meet are of numbers that may still differ: errors of sums add as squares."""
     first, second = (

@@ -270,13 +270,27 @@ def test_every_estimate_has_intervals_unless_the_study_says_otherwise(
     assert {"const": False} in schema and {"type": "null"} not in schema
 
 
+def test_a_study_says_how_many_may_lie(commute_text: str) -> None:
+    for told, liars in (("1%", 0.01), ("0.05", 0.05), ("0", 0.0)):
+        study = parse_study(f"{commute_text}\nintervals: {{liars: {told}}}\n")
+        wanted = study.described("minutes").estimates["mean"].intervals
+        assert wanted is not None and wanted.liars == liars
+    joined = "windows: {size: 1h, joined: 2h}\n"
+    with pytest.raises(
+        StudyError, match=r"intervals\.liars: nothing says how many reports of joined windows"
+    ):
+        parse_study(f"{commute_text.split('windows:')[0]}\nintervals: {{liars: 1%}}\n{joined}")
+
+
 def test_the_default_intervals_change_no_fingerprint_and_others_do(commute_text: str) -> None:
     told = ["", "intervals: {level: 0.95}", "intervals: false"]
     plain, same, none = (parse_study(f"{commute_text}\n{text}\n").fingerprint for text in told)
     assert plain == same != none
 
 
-@pytest.mark.parametrize("told", ["true", "{level: 1}", "{level: 95}", "{width: 3}", "0.95"])
+@pytest.mark.parametrize(
+    "told", ["true", "{level: 1}", "{level: 95}", "{width: 3}", "0.95", "{liars: few%}", "{liars: 50%}"]
+)
 def test_intervals_that_cannot_be_are_refused_with_their_place(commute_text: str, told: str) -> None:
     with pytest.raises(StudyError, match="intervals"):
         parse_study(f"{commute_text}\nintervals: {told}\n")

@@ -27,13 +27,14 @@ TEMPERED = 0.5
 WIDER = 1.5
 
 
-def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Estimate:
+def pair(attribute: Attribute, statistic: Statistic, level: float | None, *, honest: bool = True) -> Estimate:
     """The estimate of a pair: its joint table, weighed between independence and dependences by evidence.
 
     Args:
         attribute: the pair.
         statistic: the reports of users who have some of both attributes, of one user at least.
         level: of the intervals; None for none.
+        honest: whether nobody is taken for a liar; else no interval is certain.
     """
     rng = np.random.default_rng(zlib.crc32(statistic.joint_counts.tobytes()))
     first, second, cells = halves(attribute, statistic, rng, 0 if level is None else DRAWS)
@@ -47,8 +48,8 @@ def pair(attribute: Attribute, statistic: Statistic, level: float | None) -> Est
     if level is not None:
         margins = first.margins, second.margins
         drawn = draws(fitted, sides, margins, weights(fitted, tempered=TEMPERED), rng)
-    of_categories = first.values is None and second.values is None
-    certain = [certain_shares(cells, given, level) if of_categories else None for given in (0, 1)]
+    bounded = honest and first.values is None and second.values is None
+    certain = [certain_shares(cells, given, level) if bounded else None for given in (0, 1)]
     p_value = independence(cells, sides)
     # What is never below zero has an interval down to it unless the test excludes that.
     surely = level is not None and p_value < 1.0 - level

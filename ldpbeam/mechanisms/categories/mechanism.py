@@ -14,6 +14,8 @@ from ldpbeam.mechanisms.mechanism import FrequencyMechanism
 
 #: Up to this many products of a cell and a category, variances are computed from what each cell says.
 MOST_ENTRIES = 2**20
+#: Up to this many products of a kind of report and a category, all reports are tried.
+MOST_TRIED = 2**22
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +138,21 @@ class CategoricalMechanism(FrequencyMechanism):
         """The unbiased shares that each kind of report alone would give, shape (cells, size)."""
         ones = np.eye(self.cells(0), dtype=np.int64)
         return np.stack([self.unbiased_frequencies(report, 1) for report in ones])
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """The least and the greatest unbiased share of any category that one report gives.
+
+        They are infinite where there are too many kinds of reports to try.
+        """
+        if (self.composite or self.names_one) and self.support_probabilities is not None:
+            # A report may support any categories.
+            p, q = self.support_probabilities
+            return -q / (p - q), (1.0 - q) / (p - q)
+        if self.composite or self.cells(0) * self.size > MOST_TRIED:
+            return -np.inf, np.inf
+        said = self.shares_of_reports()
+        return float(said.min()), float(said.max())
 
     def share_variances(self, shares: Floats, histogram: Integers) -> Floats:
         """The variance of each unbiased share, times the number of reports, given what people have.
