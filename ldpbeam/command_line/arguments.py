@@ -154,32 +154,16 @@ def _beams_options() -> list[str]:
 def _beam_parser() -> Parser:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    parser = Parser(_BEAM, "")
+    parser: Any = Parser(_BEAM, "")
+    # Beam's classes declare some options twice.
+    parser.conflict_handler = "resolve"
+    parser.add_value_provider_argument = parser.add_argument
     for options in PipelineOptions.__subclasses__():
         if hasattr(options, "_add_argparse_args"):
-            options._add_argparse_args(_Tolerant(parser))
-    return parser
-
-
-class _Tolerant:
-    """Adds Beam's options to a parser once, since Beam's classes declare some of them twice."""
-
-    def __init__(self, parser: Parser) -> None:
-        self._parser = parser
-
-    def add_argument(self, *names: str, **settings: object) -> None:
-        if not any(name in self._parser._option_string_actions for name in names):
-            settings.pop("required", None)
-            self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
-
-    def add_value_provider_argument(self, *names: str, **settings: object) -> None:
-        self.add_argument(*names, **settings)
-
-    def add_mutually_exclusive_group(self, **_: object) -> _Tolerant:
-        return self
-
-    def add_argument_group(self, *_: object, **__: object) -> _Tolerant:
-        return self
+            options._add_argparse_args(parser)
+    for action in parser._actions:
+        action.required = False
+    return parser  # type: ignore[no-any-return]
 
 
 def filled(kind: type[_Value], options: argparse.Namespace, **others: Any) -> _Value:

@@ -27,20 +27,10 @@ class Family:
     Attributes:
         priors: in ascending order of their deviations.
         chance: how likely each of them is before there are reports, up to a factor.
-
-    Raises:
-        ValueError: if the deviations do not ascend, or the chance is not above 0.
     """
 
     priors: Sequence[Prior]
     chance: float = 1.0
-
-    def __post_init__(self) -> None:
-        deviations = [prior.deviation for prior in self.priors]
-        if deviations != sorted(deviations) or not self.chance > 0.0:
-            raise ValueError(
-                f"a family has ascending deviations {deviations} and a chance {self.chance} above 0"
-            )
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -86,9 +85,6 @@ class Prior:
         support: with ``ends``, the part of the range, [0, 1], that has anybody in it.
         spikes: the block of each spike, -1 for the last one. A point that is none has nobody.
         heaps: groups of blocks that have more people, or less.
-
-    Raises:
-        ValueError: if a field has no such value, or there is a support without ``ends``.
     """
 
     order: int
@@ -99,15 +95,6 @@ class Prior:
     support: tuple[float, float] = (0.0, 1.0)
     spikes: tuple[int, ...] = ()
     heaps: tuple[Heaps, ...] = ()
-
-    def __post_init__(self) -> None:
-        low, high = self.support
-        if self.order not in (1, 2, 3) or self.scale not in get_args(Scale) or not self.deviation >= 0.0:
-            raise ValueError(
-                f"a prior has order 1, 2 or 3, scale log or plain, deviation 0 or more, not {self}"
-            )
-        if not 0.0 <= low < high <= 1.0 or (self.support != (0.0, 1.0) and not self.ends):
-            raise ValueError(f"a support is a part of [0, 1], of a prior with ends, not {self.support}")
 
     def curves(self, sizes: ArrayLike) -> Curves:
         """The curves, whose coefficients have standard normal priors.

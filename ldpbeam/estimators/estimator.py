@@ -54,6 +54,21 @@ def every(*checks: Check) -> Check:
     return check
 
 
+def of_one_channel(fits: Callable[[Any], object], what: str, otherwise: str) -> Check:
+    """The check that there is one service with one epsilon, whose mechanism fits; ``what`` says which do."""
+
+    def check(attribute: Attribute, services: Sequence[str]) -> None:
+        versions = [attribute.versions[index] for index in attribute.versions_of(services)]
+        if len(versions) != 1 or not fits(versions[0].mechanism):
+            named = ", ".join(f"{version.label} ({version.mechanism.name})" for version in versions)
+            raise ValueError(
+                f"it is for one service with {what} and one epsilon, found {named}; name one service, or use "
+                f"{otherwise}"
+            )
+
+    return check
+
+
 def options_of(function: Callable[..., Any]) -> Mapping[str, Option]:
     """The options of an estimator's function by name, in the order of its parameters.
 

@@ -19,7 +19,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Floats, Integers, number_of_values
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.estimator import of_mechanisms
+from ldpbeam.estimators.estimator import every, of_mechanisms, of_one_channel
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism, FrequencyMechanism
 from ldpbeam.mechanisms.at_values import bins_of_values
@@ -297,19 +297,11 @@ def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
         )
 
 
-def check_mle(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that there is one channel, whose reports name categories, as the closed form needs.
-
-    Raises:
-        ValueError: if there are several channels, or the one has another mechanism.
-    """
-    check_frequencies(attribute, services)
-    versions = attribute.versions_of(services)
-    mechanism = attribute.versions[versions[0]].mechanism
-    named = isinstance(mechanism, CategoricalMechanism) and mechanism.name_channel is not None
-    if len(versions) != 1 or not named:
-        labels = ", ".join(attribute.versions[index].label for index in versions)
-        raise ValueError(
-            "the closed form is for one service with grr (or oue, sue, subset_selection) and one epsilon, "
-            f"found {labels}; name one service, or use em"
-        )
+check_mle = every(
+    check_frequencies,
+    of_one_channel(
+        lambda mechanism: isinstance(mechanism, CategoricalMechanism) and mechanism.name_channel is not None,
+        "grr, oue, sue or subset_selection",
+        "em",
+    ),
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -294,25 +293,6 @@ def test_a_block_has_one_spike() -> None:
     spikes = [fit.prior.spikes for fit in fitted.fits]
     assert max(map(len, spikes)) > 2
     assert all(len(set(places)) == len(places) for places in spikes)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"order": 4}, {"deviation": -1.0}, {"scale": "linear"}, {"support": (0.5, 1.0)},
-        {"ends": True, "support": (0.8, 0.2)}, {"ends": True, "support": (-0.1, 1.0)},
-    ],
-)  # fmt: skip
-def test_what_is_no_prior_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"a prior has|a support is"):
-        Prior(**{"order": 2, "deviation": 1.0, **options})
-
-
-def test_what_is_no_family_is_refused() -> None:
-    descending = [Prior(2, 4.0), Prior(2, 1.0)]
-    for priors, chance in ((descending, 1.0), (descending[:1], 0.0)):
-        with pytest.raises(ValueError, match="a family has"):
-            Family(priors, chance)
 
 
 def test_the_expansion_of_a_joint_likelihood_leads_where_the_likelihood_does(

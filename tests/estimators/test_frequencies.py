@@ -83,10 +83,10 @@ def test_norm_sub_equals_the_papers_iteration(seed: int, size: int, noise: float
 def test_what_does_not_fit_is_refused() -> None:
     numeric = Attribute("x", Numeric(0.0, 1.0), 8, (ServiceVersion("s", "", Piecewise(1.0)),))
     for name in ("inversion", "norm_sub", "mle"):
-        with pytest.raises(ValueError, match=r"gives no unbiased shares|the closed form is for one service"):
+        with pytest.raises(ValueError, match=r"gives no unbiased shares|it is for one service"):
             estimate(name, numeric, empty(numeric))
     two = asked(0.5, 2.0)
-    with pytest.raises(ValueError, match="and one epsilon, found s0, s1"):
+    with pytest.raises(ValueError, match=r"and one epsilon, found s0 \(\w+\), s1"):
         estimate("mle", two, empty(two))
     statistic, _ = reported(two, 1000, 2)
     found = estimate("mle", two, statistic, ["s1"])

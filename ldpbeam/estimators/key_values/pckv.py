@@ -17,6 +17,7 @@ from ldpbeam.channels import DenseChannel, bits_channel, stacked
 from ldpbeam.domains import Floats, bucket_midpoints
 from ldpbeam.estimators.em import convergence_warnings, fit_channel
 from ldpbeam.estimators.estimate import Estimate
+from ldpbeam.estimators.estimator import every, of_one_channel
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.key_values.key_value import answer_keys, check_key_value
 from ldpbeam.estimators.mixture_reduction.merging import reduce_mixture
@@ -226,18 +227,11 @@ def check_pckv_em(attribute: Attribute, services: Sequence[str]) -> None:
         )
 
 
-def check_pckv_mr(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that there is one channel, of PCKV with piecewise values.
-
-    Raises:
-        ValueError: if not.
-    """
-    check_key_value(attribute, services)
-    versions = [attribute.versions[index] for index in attribute.versions_of(services)]
-    mechanism = versions[0].mechanism
-    if len(versions) != 1 or not isinstance(mechanism, PaddedKeyValueMechanism) or not mechanism.piecewise:
-        labels = ", ".join(f"{version.label} ({version.mechanism.name})" for version in versions)
-        raise ValueError(
-            f"mixture reduction is for one service with pckv_pm and one epsilon, found {labels}; name one "
-            "service, or use pckv_em or key_value"
-        )
+check_pckv_mr = every(
+    check_key_value,
+    of_one_channel(
+        lambda mechanism: isinstance(mechanism, PaddedKeyValueMechanism) and mechanism.piecewise,
+        "pckv_pm",
+        "pckv_em or key_value",
+    ),
+)

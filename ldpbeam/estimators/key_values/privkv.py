@@ -9,7 +9,7 @@ import numpy as np
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.estimate import Estimate
-from ldpbeam.estimators.estimator import every, of_mechanisms
+from ldpbeam.estimators.estimator import every, of_mechanisms, of_one_channel
 from ldpbeam.estimators.iteration import Trace
 from ldpbeam.estimators.key_values.key_value import (
     answer_keys,
@@ -197,26 +197,15 @@ def privkvm(question: Question) -> Estimate:
 check_privkv_em = every(check_key_value, of_mechanisms(PrivKV, "is not PrivKV; use pckv_em, or key_value"))
 
 
-def check_privkv_mle(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that there is one channel, of PrivKV or the first round of PrivKVM.
-
-    Raises:
-        ValueError: if not: in a later round a missing key's sign is not a fair coin.
-    """
-    check_privkv_em(attribute, services)
-    versions = [attribute.versions[index] for index in attribute.versions_of(services)]
-    if len(versions) != 1:
-        labels = ", ".join(version.label for version in versions)
-        raise ValueError(
-            f"the closed form is for one service with one epsilon, found {labels}; name one service, or use "
-            "privkv_em or key_value"
-        )
-    mechanism = versions[0].mechanism
-    if mechanism.round > 1:
-        raise ValueError(
-            f"in round {mechanism.round} of {mechanism.name} a missing key's sign is not a fair coin; use "
-            "privkvm, or privkv_em"
-        )
+# In a later round of PrivKVM a missing key's sign is not a fair coin.
+check_privkv_mle = every(
+    check_privkv_em,
+    of_one_channel(
+        lambda mechanism: mechanism.round <= 1,
+        "privkv, or the first round of privkvm,",
+        "privkvm, privkv_em or key_value",
+    ),
+)
 
 
 def check_privkvm(attribute: Attribute, services: Sequence[str]) -> None:
