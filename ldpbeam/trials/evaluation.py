@@ -78,50 +78,47 @@ def _resampled(
     return values[rng.integers(0, len(values), people)]
 
 
-def with_epsilon(text: str, attribute: str, epsilon: float) -> str:
-    """The text of a study with another epsilon of every service and version of an attribute or a pair."""
-    study = parse_study(text)
-    data, domain = json.loads(study.text), study.attribute(attribute).domain
-    names = domain.names if isinstance(domain, Pair) else (attribute,)
-    for service in (s for name in names for s in data["attributes"][name]["services"].values()):
-        service["epsilon"] = epsilon
-        for version in (service.get("versions") or {}).values():
-            if version and "epsilon" in version:
-                version["epsilon"] = epsilon
-    return json.dumps(data, ensure_ascii=False)
+def study_with(
+    study: Study,
+    attribute: str,
+    *,
+    mechanism: str | None = None,
+    epsilon: float | None = None,
+    estimators: Sequence[str] = (),
+) -> Study:
+    """The study with changes of one attribute or pair.
 
+    Args:
+        study: the study.
+        attribute: the name of the attribute, or of a pair, of which only the epsilon can change.
+        mechanism: that of every service, with fresh noise, its own options and the epsilon of the service's
+            last version; None for no change.
+        epsilon: that of every service and version; None for no change.
+        estimators: one estimate by each of these; empty for no change.
 
-def with_mechanism(text: str, attribute: str, mechanism: str) -> str:
-    """The text of a study in which every service of an attribute has another mechanism, with fresh noise.
-
-    Its options are the mechanism's own, and its epsilon is that of the service's last version.
+    Raises:
+        StudyError: if the changed study is invalid.
     """
-    study = parse_study(text)
     data, known = json.loads(study.text), study.attribute(attribute)
-    data["attributes"][attribute]["services"] = {
-        service: {
-            "mechanism": mechanism,
-            "epsilon": known.versions[known.newest(service)].named.epsilon,
+    attributes, changed = data["attributes"], []
+    if estimators:
+        attributes[attribute]["estimates"] = {name: {"estimator": name} for name in estimators}
+    if mechanism is not None:
+        changed.append(f"mechanism {mechanism}")
+        attributes[attribute]["services"] = {
+            service: {"mechanism": mechanism, "epsilon": known.versions[known.newest(service)].named.epsilon}
+            for service in known.services
         }
-        for service in known.services
-    }
-    return json.dumps(data, ensure_ascii=False)
-
-
-def with_estimators(text: str, attribute: str, estimators: Sequence[str]) -> str:
-    """The text of a study in which an attribute has one estimate by each of these estimators."""
-    data = json.loads(parse_study(text).text)
-    data["attributes"][attribute]["estimates"] = {name: {"estimator": name} for name in estimators}
-    return json.dumps(data, ensure_ascii=False)
-
-
-def _study_with(text: str, attribute: str, mechanism: str | None, epsilon: float | None) -> Study:
-    changed = [] if mechanism is None else [f"mechanism {mechanism}"]
-    changed += [] if epsilon is None else [f"epsilon {epsilon:g}"]
+    if epsilon is not None:
+        changed.append(f"epsilon {epsilon:g}")
+        names = known.domain.names if isinstance(known.domain, Pair) else (attribute,)
+        for service in (service for name in names for service in attributes[name]["services"].values()):
+            service["epsilon"] = epsilon
+            for version in (service.get("versions") or {}).values():
+                if version and "epsilon" in version:
+                    version["epsilon"] = epsilon
     try:
-        text = text if mechanism is None else with_mechanism(text, attribute, mechanism)
-        text = text if epsilon is None else with_epsilon(text, attribute, epsilon)
-        return parse_study(text, "study")
+        return parse_study(json.dumps(data, ensure_ascii=False), "study")
     except StudyError as error:
         # The line number counts lines of the changed study, which the user does not have.
         problem = re.sub(r"^study(:\d+)?: ", "", str(error).splitlines()[0])
@@ -156,7 +153,7 @@ def evaluation(
     Raises:
         StudyError: if the study, or its attribute, does not allow what is asked.
     """
-    text, known = study.text, study.attribute(name)
+    known = study.attribute(name)
     if isinstance(known.domain, Pair) and (mechanisms or estimators):
         raise StudyError(f"{name!r} is a pair: other epsilons can be tried, and its attributes each alone")
     # With other mechanisms, their studies are refused below.
@@ -172,10 +169,10 @@ def evaluation(
     for population in populations:
         if population not in can_have:
             raise StudyError(f"population {population}: {name!r} can have {', '.join(can_have)}")
-    if estimators:
-        text = with_estimators(text, name, estimators)
     studies = {
-        (mechanism, epsilon): _study_with(text, name, mechanism, epsilon)
+        (mechanism, epsilon): study_with(
+            study, name, mechanism=mechanism, epsilon=epsilon, estimators=estimators
+        )
         for mechanism in mechanisms or (None,)
         for epsilon in [*map(float, epsilons)] or (None,)
     }

@@ -14,7 +14,7 @@ import ldpbeam as ldp
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.library.evaluate import charts_of
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.trials.evaluation import with_epsilon, with_estimators
+from ldpbeam.trials.evaluation import study_with
 from ldpbeam.trials.trial import of_population, trial
 
 STUDY = """\
@@ -179,7 +179,7 @@ attributes:
         versions: {one: {}, two: {epsilon: 2.0}}
     estimates: {mean: {estimator: ivw}}
 """
-    study = parse_study(with_epsilon(text, "x", 0.5))
+    study = study_with(parse_study(text), "x", epsilon=0.5)
     assert [version.mechanism.epsilon for version in study.attribute("x").versions] == [0.5, 0.5]
 
 
@@ -196,8 +196,8 @@ attributes:
     estimates: {{shares: {{estimator: em, tolerance: 1e-5}}}}
 windows: {{size: 1h}}
 """
-    domain = parse_study(text).attribute("x").domain
-    for changed in (with_epsilon(text, "x", 0.5), with_estimators(text, "x", ["em"])):
-        assert parse_study(changed).attribute("x").domain == domain
-    assert with_epsilon(text, "x", 0.1) != with_epsilon(text, "x", 0.5)
-    assert parse_study(with_epsilon(text, "x", 0.1)) == parse_study(text)
+    study = parse_study(text)
+    for changed in (study_with(study, "x", epsilon=0.5), study_with(study, "x", estimators=["em"])):
+        assert changed != study
+        assert changed.attribute("x").domain == study.attribute("x").domain
+    assert study_with(study, "x", epsilon=0.1) == study
