@@ -1,19 +1,18 @@
 """Estimates from reports perturbed under local differential privacy.
 
-A program of your own needs three names: :class:`Study`, what is asked; :class:`Client`, which perturbs; and
-:func:`estimate`, which estimates from a table of reports::
+Three names are enough for most programs: :class:`Study` describes what is asked, :class:`Client` perturbs
+values into reports, and :func:`estimate` turns a table of reports into estimates::
 
     import ldpbeam as ldp
 
     study = ldp.Study.from_yaml("study.yaml")
     print(ldp.estimate(study, reports).summary())
 
-``ldpbeam.beam`` has the transforms for a Beam pipeline of your own.
+``ldpbeam.beam`` has the transforms for a Beam pipeline of your own. :func:`difference` and
+:func:`before_after` compare windows, and :func:`evaluate` says how accurate a study is. The other names are
+for mechanisms and estimators of your own.
 
-Every name is imported when it is first used, so that ``import ldpbeam`` costs nothing. The modules of this
-package compute the statistics, with numpy and scipy only. ``ldpbeam.schemas``, ``ldpbeam.transforms``,
-``ldpbeam.pipelines`` and ``ldpbeam.runners`` are the Beam pipelines that use them, and ``ldpbeam.library`` is
-behind the three names.
+Each name is imported when it is first used, so ``import ldpbeam`` itself is quick.
 """
 
 import sys

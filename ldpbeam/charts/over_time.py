@@ -27,16 +27,16 @@ from ldpbeam.charts.subject import (
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import milliseconds, rfc3339
 
-#: This many categories or keys have a lane, and this many groups a column beside each other.
+#: A figure of shares has at most this many lanes, one per category or key, and columns, one per group.
 MOST_LANES, MOST_COLUMNS = 4, 6
-#: This many windows have a tick below them, alone and in each of several panels.
+#: The most ticks of the time axis, of a single panel and of each of several panels.
 _TICKS, _TICKS_OF_PANELS = 8, 3
 
 
 def means_over_time(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
     """The means by window; None without several windows."""
     subject = subject.over_time.only(lambda record: record.mean is not None)
-    rows = [_row(subject, own, own.mean, mean_ends(own), "mean") for own in subject.records]
+    rows = [_row(subject, record, record.mean, mean_ends(record), "mean") for record in subject.records]
     for record in subject.records:
         truth = truths.get(Subset.of(record))
         if truth is not None and truth.mean is not None:
@@ -61,9 +61,9 @@ def shares_over_time(subject: Subject) -> Figure | None:
     ]
     keys = any(record.keys for record in records)
     title = f"Who has which key of {subject.name}," if keys else f"Shares of {subject.name}"
-    every = len({name for shares in sums.values() for name in shares})
-    said = [f"The {len(names)} most frequent of {every:,}."] if len(names) < every else []
-    return _figure(subject, f"{title} over time", rows, said, names)
+    total = len({name for shares in sums.values() for name in shares})
+    caption = [f"The {len(names)} most frequent of {total:,}."] if len(names) < total else []
+    return _figure(subject, f"{title} over time", rows, caption, names)
 
 
 def _row(
@@ -73,7 +73,11 @@ def _row(
     ends: tuple[float, float] | None,
     part: str,
 ) -> dict[str, Any]:
-    """A window of a line; a complete one may be ``unusual``, or ``flagged`` as the part is."""
+    """One window's point on a line, as a row of the chart's data.
+
+    Its state is that of the window, but a complete window is ``unusual`` if its alarm says so, else
+    ``flagged`` if its numbers of this part are.
+    """
     state = state_of(record)
     if state == "complete" and record.alarm is not None and record.alarm.differs:
         state = "unusual"
@@ -83,39 +87,39 @@ def _row(
     start, end = record.window_start, record.window_end
     if record.window is not None:
         start, end = _shown(subject, *record.window)
-    known = {"part": "window", "panel": subject.title_of(record), "start": start}
-    return known | {"lane": "", "end": end, "value": value, "low": low, "high": high, "state": state}
+    row = {"part": "window", "panel": subject.title_of(record), "start": start}
+    return row | {"lane": "", "end": end, "value": value, "low": low, "high": high, "state": state}
 
 
 def _shown(subject: Subject, *times: int) -> list[str]:
-    """Times as charts show them: their axes are of UTC, so a zone's are given as if they were UTC."""
+    """Times for the charts' axes, which are in UTC: local times are written as if they were UTC."""
     clock = subject.clock
     return list(map(rfc3339, times if clock is None else clock.shows(np.array(times)).tolist()))
 
 
 def _with_gaps(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows by line and time, with one of no value where windows are missing, which breaks the line."""
-    found: list[dict[str, Any]] = []
+    """The rows by line and time. Where windows are missing, a row without a value breaks the line."""
+    filled: list[dict[str, Any]] = []
     line = ("part", "panel", "lane")
     for row in sorted(rows, key=lambda row: [row[name] for name in (*line, "start")]):
-        before = found[-1] if found else row
+        before = filled[-1] if filled else row
         if all(row[name] == before[name] for name in line) and row["start"] > before["end"]:
-            nothing = dict.fromkeys(("value", "low", "high"))
-            found.append({**before, **nothing, "start": before["end"], "state": "missing"})
-        found.append(row)
-    return found
+            empty = dict.fromkeys(("value", "low", "high"))
+            filled.append({**before, **empty, "start": before["end"], "state": "missing"})
+        filled.append(row)
+    return filled
 
 
 def _figure(
     subject: Subject,
     title: str,
     rows: list[dict[str, Any]],
-    said: Sequence[str],
+    first_in_caption: Sequence[str],
     lanes: Sequence[str] = (),
 ) -> Figure | None:
     most = MOST_COLUMNS if lanes else MOST_PANELS
-    there = [name for name in subject.titles if any(row["panel"] == name for row in rows)]
-    panels = there[:most]
+    all_panels = [name for name in subject.titles if any(row["panel"] == name for row in rows)]
+    panels = all_panels[:most]
     rows = [row for row in rows if row["panel"] in panels]
     if len(subject.windows) < 2 or not rows:
         return None
@@ -123,8 +127,8 @@ def _figure(
     ends = [(row["low"], row["high"]) for row in rows if row["low"] is not None]
     low = -reach([-value for value in values], [-end for end, _ in ends])
     high = reach(values, [end for _, end in ends])
-    room = 0.04 * (high - low) or 0.5
-    domain = [0 if lanes and low >= 0 else low - room, high + room]
+    margin = 0.04 * (high - low) or 0.5
+    domain = [0 if lanes and low >= 0 else low - margin, high + margin]
     starts = sorted({row["start"] for row in rows})
     times = zip(subject.events, _shown(subject, *subject.events.values()), strict=True)
     events = [
@@ -143,16 +147,16 @@ def _figure(
     one_day = len({start[:10] for start in starts}) == 1
     marked = [state for state in STATES if any(row["state"] == state for row in rows)]
     caption = [
-        *said,
+        *first_in_caption,
         *([f"Grey: {level_of(subject.records)} intervals."] if ends else []),
         f"Each mark stands where its window begins{f', on {words.day(starts[0])}' if one_day else ''}.",
         *(["Dashed: the truth."] if any(row["part"] == "truth" for row in rows) else []),
         *([f"Open marks are {words.listed(marked, 'or')}."] if marked else []),
         *([GOES_ON] if any(end[0] < domain[0] or end[1] > domain[1] for end in ends) else []),
-        *([f"Times are of {subject.clock.zone}."] if subject.clock is not None else []),
+        *([f"Times are local to {subject.clock.zone}."] if subject.clock is not None else []),
     ]
-    if len(panels) < len(there):
-        caption.append(f"The first {len(panels)} of {len(there):,}.")
+    if len(panels) < len(all_panels):
+        caption.append(f"The first {len(panels)} of {len(all_panels):,}.")
     ticks = _TICKS if len(panels) == 1 else _TICKS_OF_PANELS
     return Figure(
         title=title,
@@ -167,26 +171,26 @@ def _figure(
 
 
 def _ticks(starts: Sequence[str], *, small: bool) -> alt.Axis:
-    """An axis with a tick where each of some windows begins, which names a date once.
+    """An axis with a tick at each of these starts of windows, whose labels name each date once.
 
     Args:
-        starts: the starts of these windows.
-        small: whether panels may be so small that they have room for one label.
+        starts: the starts of windows.
+        small: whether a panel may be too narrow for more than one label.
     """
-    named, dates = dict[str, str](), [words.day(start) for start in starts]
-    whole = all(start[11:19] == "00:00:00" for start in starts)
+    labels, dates = dict[str, str](), [words.day(start) for start in starts]
+    whole_days = all(start[11:19] == "00:00:00" for start in starts)
     for start, date, before in zip(starts, dates, ["", *dates], strict=False):
         seconds = start[11:19].removesuffix(":00")
         new = date != before and len({*dates}) > 1
-        named[str(milliseconds(start))] = date if whole else f"{date} {seconds}" if new else seconds
-    label = f"({json.dumps(named)})[toString(toNumber(datum.value))]"
+        labels[str(milliseconds(start))] = date if whole_days else f"{date} {seconds}" if new else seconds
+    expression = f"({json.dumps(labels)})[toString(toNumber(datum.value))]"
     if small:
-        label = f"datum.index == 0 || child_width > 80 ? {label} : ''"
-    return alt.Axis(grid=False, values=[*starts], labelExpr=label, labelOverlap="greedy")
+        expression = f"datum.index == 0 || child_width > 80 ? {expression} : ''"
+    return alt.Axis(grid=False, values=[*starts], labelExpr=expression, labelOverlap="greedy")
 
 
 def _layers(shares: bool, ticks: Sequence[str], domain: list[float]) -> list[alt.Chart]:
-    """Bands, lines, the truth, and a mark for each window, which is open if it needs care."""
+    """Bands, lines, the truth, and a mark for each window: a disc, or an open shape if it needs care."""
     x = alt.X("start:T", title=None, scale=alt.Scale(type="utc"), axis=_ticks(ticks, small=shares))
     y = alt.Y(
         "value:Q",
@@ -197,7 +201,7 @@ def _layers(shares: bool, ticks: Sequence[str], domain: list[float]) -> list[alt
     shapes = ["triangle-up", "square", "triangle-down", "diamond", "triangle-right"]
     shape = alt.Shape("state:N", scale=alt.Scale(domain=list(STATES), range=shapes), legend=None)
     marks = of("window").transform_filter("isValid(datum.value)")
-    whole = marks.transform_filter("datum.state == 'complete'")
+    discs = marks.transform_filter("datum.state == 'complete'")
     return [
         of("window")
         .mark_area(opacity=0.2, clip=True, style="certain")
@@ -208,7 +212,7 @@ def _layers(shares: bool, ticks: Sequence[str], domain: list[float]) -> list[alt
         of("event")
         .mark_text(align="left", dx=4, baseline="top", style="truth", strokeWidth=0)
         .encode(x=x, y=alt.value(2), text="name:N"),
-        whole.mark_circle(size=22, opacity=1).encode(x=x, y=y),
+        discs.mark_circle(size=22, opacity=1).encode(x=x, y=y),
         marks.transform_filter("datum.state != 'complete'")
         .mark_point(filled=False, size=60, strokeWidth=1.75, opacity=1)
         .encode(x=x, y=y, shape=shape),

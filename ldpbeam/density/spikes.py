@@ -1,7 +1,7 @@
-"""Spikes of a density: places where many people have one value, found one after another.
+"""Spikes of a density: buckets where many people have one value, found one after another.
 
-A smooth density gets one more spike where that promises to make the reports likeliest. In the answer each
-spike is as wide as what the reports leave open of its place.
+Each step adds a spike to a smooth density, where that is predicted to make the reports likeliest.
+In the answer a spike is spread over every bucket where the reports allow it.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from ldpbeam.domains import Floats, Integers
 
 #: The most spikes of a density.
 MOST_SPIKES = 24
-#: The chance that a density has spikes, relative to that of the smooth one. Each number of them is as likely.
+#: The prior odds of a density with spikes, relative to the smooth one, whatever the number of spikes.
 CHANCE = 0.25
-#: A spike is tried if the log marginal likelihood is predicted to grow by this in its best place.
+#: A spike is tried if the predicted gain of its best bucket, in log marginal likelihood, is at least this.
 PROMISING = 1.5
-#: At most PLACES other buckets of a spike are tried, with predicted gains at most NEARLY below the best.
+#: For each spike, at most PLACES other buckets are tried, with predicted gains at most NEARLY below the best.
 PLACES, NEARLY = 4, 3.0
-#: Other buckets are tried unless the density with spikes is this much less likely than the smooth one.
+#: Other buckets are not tried if the log weight with spikes is this much below that of the smooth density.
 HARDLY = 2.0
-#: The spikes of densities with more of them stay where they are: they are of round values, and their places
-#: depend on each other.
+#: A density with more spikes than this keeps each in its bucket: they are at round values, and each position
+#: depends on the others.
 MOST_SPREAD = 3
-#: The deviations that are tried with the spikes that were found.
+#: The deviations that are tried once the spikes are placed.
 DEVIATIONS = (1.0, 8.0, 64.0)
 
 
 def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
-    """A smooth density with more and more spikes, as long as they make the reports likelier.
+    """Densities with one more spike each, while the reports get likelier; then variants of the last one.
+
+    The variants have other deviations, and one spike each in another bucket that is nearly as likely.
 
     Args:
         likelihood: of the reports.
@@ -58,10 +60,11 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
         if promise[chosen] < PROMISING:
             break
         spikes = (int(places[chosen]), *best.prior.spikes)
-        # Spikes have no order, and other places may be nearly as likely.
-        many = float(np.exp(promise - promise[chosen]).sum()) * (len(others) + 1) / len(places)
+        # The prior weight of all equivalent densities: spikes have no order, and other buckets are nearly as
+        # likely for this one.
+        multiplicity = float(np.exp(promise - promise[chosen]).sum()) * (len(others) + 1) / len(places)
         start = np.append(min(heights[chosen], 1.0), best.mode.coefficients)
-        candidate = fitted(replace(best.prior, spikes=spikes), start, chance * many)
+        candidate = fitted(replace(best.prior, spikes=spikes), start, chance * multiplicity)
         if others and candidate.log_weight < best.log_weight:
             break
         near = places[promise > promise[chosen] - NEARLY]
@@ -81,16 +84,16 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
 
 
 def _places(likelihood: Likelihood) -> Integers:
-    """The blocks where spikes are looked for; points, which have no width, are not."""
+    """The blocks that may get a spike: those with a width, evenly thinned to MOST_POINTS."""
     wide = np.flatnonzero(likelihood.sizes)
     return wide[np.linspace(0, len(wide), min(len(wide), MOST_POINTS), endpoint=False, dtype=np.int64)]
 
 
 def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
-    """(about the growth of the log marginal likelihood by a spike in each place, about its coefficient).
+    """For a spike at each place: the predicted gain in log marginal likelihood, and its coefficient.
 
-    Both are to second order. They leave out the prior of the spike's height, so that spikes are found where
-    the smooth density has hardly anybody.
+    Both are second-order approximations, without the prior of the spike's height: it would hide spikes where
+    the smooth density has almost nobody.
     """
     slopes, left = slopes_of(likelihood, fit, SPIKE * columns)
     slopes = np.maximum(slopes, 0.0)
@@ -98,21 +101,21 @@ def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats
 
 
 def slopes_of(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
-    """The slopes of the log-likelihood by further coefficients at a mode, and the information on each.
+    """The slopes of the log-likelihood at a mode, by further coefficients, and the information on each.
 
-    The information is what is left if all others are unknown.
+    It is the information that remains when the mode's own coefficients are unknown too.
     """
-    shares, known = fit.mode.shares, fit.curves.matrix.shape[1]
-    every = np.hstack((fit.curves.matrix, columns))
-    moves = shares[:, None] * (every - shares @ every)
+    shares, fitted = fit.mode.shares, fit.curves.matrix.shape[1]
+    all_columns = np.hstack((fit.curves.matrix, columns))
+    moves = shares[:, None] * (all_columns - shares @ all_columns)
     rises, information = likelihood.expanded(shares, moves)
-    shared = solve_triangular(fit.mode.root, information[:known, known:], trans=1)
-    left = np.maximum(np.diag(information)[known:] - (shared**2).sum(axis=0), 1e-12)
-    return rises @ moves[:, known:], left
+    shared = solve_triangular(fit.mode.root, information[:fitted, fitted:], trans=1)
+    left = np.maximum(np.diag(information)[fitted:] - (shared**2).sum(axis=0), 1e-12)
+    return rises @ moves[:, fitted:], left
 
 
 def spread(likelihood: Likelihood, fits: Sequence[Fit]) -> Floats:
-    """The mean of the modes' distributions by the priors' weights, each spike spread over its likely places.
+    """The weighted mean of the modes' distributions, with each spike spread over its likely places.
 
     Args:
         likelihood: of the reports.
@@ -132,10 +135,10 @@ def spread(likelihood: Likelihood, fits: Sequence[Fit]) -> Floats:
 
 
 def _spread(likelihood: Likelihood, fit: Fit, spike: int) -> Floats:
-    """What changes in a mode's distribution if one of its spikes is spread, shape (blocks,).
+    """The change in a mode's distribution when one of its spikes is spread, shape (blocks,).
 
-    The spike is put in each place with the people that it has. The other coefficients follow to second order,
-    and the place is weighed by the log posterior density of what results. A point at an end has its place.
+    The spike is moved to every place with all its people. The other coefficients adjust to second order, and
+    the place is weighted by the posterior density of the result. A spike on a point at an end stays there.
     """
     mode, shares, blocks = fit.mode, fit.mode.shares, len(likelihood.sizes)
     block, height = fit.prior.spikes[spike] % blocks, SPIKE * mode.coefficients[spike]
@@ -147,11 +150,11 @@ def _spread(likelihood: Likelihood, fit: Fit, spike: int) -> Floats:
     at_block = people * (np.arange(blocks) == block)
     away = people * at_places - at_block[:, None]
     others, matrix = np.delete(mode.coefficients, spike), np.delete(fit.curves.matrix, spike, axis=1)
-    known = len(others)
+    kept = len(others)
     moves = shares[:, None] * (matrix - shares @ matrix)
     _, information = likelihood.expanded(shares, np.hstack((moves, away)))
-    curvature = np.eye(known) + information[:known, :known]
-    coefficients = others[:, None] - solve(curvature, information[:known, known:], assume_a="pos")
+    curvature = np.eye(kept) + information[:kept, :kept]
+    coefficients = others[:, None] - solve(curvature, information[:kept, kept:], assume_a="pos")
     heights = np.log1p(people / np.maximum((shares - at_block)[places], LEAST))
     moved = normalised(np.log(fit.curves.reference)[:, None] + matrix @ coefficients + at_places * heights)
     logs = likelihood.values(moved) - 0.5 * ((coefficients**2).sum(axis=0) + (heights / SPIKE) ** 2)

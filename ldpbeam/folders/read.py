@@ -1,4 +1,4 @@
-"""Reading an output folder of ``estimate``, ``stream`` or ``rollup``; a problem becomes one sentence."""
+"""Read an output folder of ``estimate``, ``stream`` or ``rollup``. A problem becomes one sentence."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _WRITERS = "ldpbeam estimate, stream or rollup"
 
 
 def read_results(folder: str) -> Results:
-    """Everything that the runs of an output folder left there, but dead letters and statistics.
+    """Everything that the runs of an output folder wrote, except dead letters and statistics.
 
     Raises:
-        UserError: if it is no output folder, no run has finished there, a newer version wrote it, or one of
-            its files is not in its format; one sentence that names the file. Values are not checked.
+        UserError: if it is not an output folder, no run has finished there, a newer version wrote it, or a
+            file is not in its format. The sentence names the file. Values are not checked.
     """
     about = _about(folder)
     results = _alone(folder, about) if about.kind is None else _shared(folder, about, about.kind)
@@ -71,7 +71,7 @@ def dead_letter_files(results: Results) -> Iterator[str]:
 
 
 def read_periods(folder: str) -> tuple[PeriodEntry, ...]:
-    """The ledger over periods of an output folder, when it was last added up; empty without one.
+    """The ledger over periods of an output folder, as last added up; empty without one.
 
     Raises:
         UserError: if it is damaged.
@@ -80,7 +80,7 @@ def read_periods(folder: str) -> tuple[PeriodEntry, ...]:
 
 
 def _alone(folder: str, about: RunRecord) -> Results:
-    """The results of a run that has its folder for itself."""
+    """The results of a run that shares its folder with no other."""
     if about.complete is False:
         raise UserError(
             f"{folder}: its run has not finished: it is still writing, failed or was interrupted; run the "
@@ -93,10 +93,10 @@ def _alone(folder: str, about: RunRecord) -> Results:
 
 
 def read_study(folder: str) -> Study:
-    """The study of an output folder, of which nothing else is read.
+    """The study of an output folder; no other results are read.
 
     Raises:
-        UserError: if it is no output folder, or its study cannot be read here.
+        UserError: if it is not an output folder, or its study cannot be read here.
     """
     study, problem = _study(folder, _about(folder))
     if study is None:
@@ -105,13 +105,13 @@ def read_study(folder: str) -> Study:
 
 
 def _study(folder: str, about: RunRecord) -> tuple[Study | None, str]:
-    """The study that a folder holds, or None and why it cannot be read here.
+    """The study of a folder; or None, and why it cannot be read here (empty if there is none).
 
-    The estimates can be read without it: a mechanism of it may come from a package that is not installed.
+    Estimates can be read without it. Its mechanism may come from a package that is not installed here.
     """
     if not _exists(folder, STUDY):
         return None, ""
-    # It imports all mechanisms and estimators.
+    # Imported here, because it imports all mechanisms and estimators.
     from ldpbeam.schemas.study.yaml_file import parse_study
 
     path = join(folder, STUDY)
@@ -143,10 +143,11 @@ def _run_record(path: str) -> RunRecord:
     """A ``run.json``.
 
     Raises:
-        UserError: if it is invalid, or of a newer version, whose other fields may be anything.
+        UserError: if it is invalid, or a newer version wrote it.
     """
     text = _text(path)
     with naming(path):
+        # First the format alone: in a newer one, every other field may be different.
         version = read_record(FormatRecord, text).format
         if version > FORMAT:
             raise ValueError(
@@ -201,10 +202,14 @@ def fit_of_panes(folder: str) -> Fit | None:
 
 
 def read_estimates(path: str, having: bytes = b"") -> Iterator[EstimateRecord]:
-    """The estimates in a file of JSON lines; of lines that have a text, if one is given.
+    """The estimates in a file of JSON lines.
+
+    Args:
+        path: the file.
+        having: only lines with these bytes are parsed.
 
     Raises:
-        ValueError: if a line is no estimate; it names the line and the field.
+        ValueError: if a line is not an estimate; it names the line and the field.
     """
     with open_raw(path) as stream:
         for number, line in enumerate(stream.read().splitlines(), 1):
@@ -222,23 +227,23 @@ def _estimates(path: str, having: bytes = b"") -> Iterator[EstimateRecord]:
 
 
 def earlier_in(output: str, study: str) -> Before:
-    """Finds the estimates of earlier windows in a folder that runs of a study share; reads each file once."""
+    """A function that finds estimates of earlier windows in a shared folder, and reads each file once."""
     return earlier_among(output, study, lambda start: names_in(join(output, ESTIMATES), f"{start}-*.jsonl"))
 
 
 def earlier_among(output: str, study: str, names_of: Callable[[str], Iterable[str]]) -> Before:
-    """Finds the estimates of earlier windows in files whose names are known; reads each file once.
+    """As :func:`earlier_in`, where the caller lists the files.
 
     Args:
         output: the output folder.
         study: the name of the study.
-        names_of: gives the names of files of estimates that begin with a text and a hyphen.
+        names_of: the names of the files of estimates that begin with a text, followed by a hyphen.
     """
     folder = join(output, ESTIMATES)
 
     @cache
     def written(attribute: str, start: int) -> dict[tuple[object, ...], EstimateRecord]:
-        # A window has a file, or is in that of its day.
+        # A window has a file of its own, or is in that of its day.
         day = names_of(estimates_from(study, attribute, start // DAY * DAY))
         names = [
             *names_of(estimates_from(study, attribute, start)),

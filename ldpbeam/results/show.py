@@ -1,4 +1,4 @@
-"""``ldpbeam show``: everything of a finished run or of the runs that share a folder, or a table as CSV."""
+"""``ldpbeam show``: all results of a finished run, or of the runs that share a folder; or a table as CSV."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def _title(results: Results) -> str:
 
 
 def _sentences(results: Results) -> list[str]:
-    """What a reader should know of windows, runs, the ledger and the tests, where there is something."""
+    """What to know before trusting the numbers: about windows, runs, the ledger and the tests."""
     sentences = []
-    open_ones = sum(window.pane_timing == "early" for window in results.windows)
-    if open_ones:
-        sentences.append(f"{counted(open_ones, 'window')} had not closed: the estimates are early ones")
-    partial = sum(window.pane_timing != "early" and not window.complete for window in results.windows)
-    if partial:
-        sentences.append(f"{counted(partial, 'window')} may lack reports (complete: false)")
+    early = sum(window.pane_timing == "early" for window in results.windows)
+    if early:
+        sentences.append(f"{counted(early, 'window')} had not closed: the estimates are early")
+    incomplete = sum(window.pane_timing != "early" and not window.complete for window in results.windows)
+    if incomplete:
+        sentences.append(f"{counted(incomplete, 'window')} may lack reports (complete: false)")
     unfinished = [run.folder for run in results.runs if run.finished is False]
     if unfinished:
         sentences.append(f"not finished: {', '.join(unfinished)}")
@@ -128,10 +128,10 @@ def _run(run: RunResults) -> dict[str, Any]:
     }
 
 
-#: The functions that make a table of records, by its name.
+#: The function that makes each table from the estimates, by the table's name.
 TABLES = {"estimates": estimate_rows, "distribution": share_rows}
-#: A spreadsheet takes a text that begins so (in full width, too) for a formula. An apostrophe goes before it,
-#: and before a text that begins with one: taking off the first apostrophe restores every text.
+#: Spreadsheets read a text that begins with one of these (ASCII or full width) as a formula, so an apostrophe
+#: is put before it. One is also put before an apostrophe, so that removing the first one restores every text.
 _FORMULA = re.compile("['=+\\-@\uff1d\uff0b\uff0d\uff20]")
 
 
@@ -153,7 +153,7 @@ def csv_of(name: str, records: Sequence[EstimateRecord]) -> Iterator[str]:
 
 
 def harmless(text: str) -> str:
-    """A text that no spreadsheet takes for a formula, and no terminal for a command."""
+    """A text that no spreadsheet reads as a formula, and no terminal as a command."""
     text = shown(text)
     return f"'{text}" if _FORMULA.match(text) else text
 
@@ -168,6 +168,6 @@ def _column(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
         column, kind = column.cast(kind.value_type), kind.value_type
     if not pa.types.is_string(kind):
         return column
-    different = column.dictionary_encode().combine_chunks()
-    texts = pa.array([harmless(text) for text in different.dictionary.to_pylist()], pa.string())
-    return texts.take(different.indices)
+    distinct = column.dictionary_encode().combine_chunks()
+    texts = pa.array([harmless(text) for text in distinct.dictionary.to_pylist()], pa.string())
+    return texts.take(distinct.indices)

@@ -1,4 +1,4 @@
-"""Synthetic populations: those of papers' experiments, as far as the papers specify them, and a few more."""
+"""Synthetic populations: those of the papers' experiments, as far as the papers specify them, and others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from ldpbeam.domains import Categories, Domain, Floats, Integers, KeyValuePairs, KeyValues, Pair, Vector
 
-#: People draw this many keys at once, so that memory does not grow with people times keys.
+#: At most this many (person, key) pairs are drawn at once, so memory does not grow with people times keys.
 KEYS_AT_ONCE = 2**22
 
 
@@ -28,10 +28,10 @@ def gaussian_keys(keys: int) -> tuple[Floats, Floats]:
 
 
 def power_law_keys(keys: int) -> tuple[Floats, Floats]:
-    """(frequencies, means on [-1, 1]) of each key: f = (1 + 0.1 z)^-11 at z from 0 to below 5, m = 2f - 1.
+    """(frequencies, means on [-1, 1]) of each key: f = (1 + 0.1 z)^-11 for z from 0 to below 5, m = 2f - 1.
 
-    This is the power law of the PrivKV-EM paper's Table 2; with 50 keys it agrees with all but one last
-    digit of the table. The paper's text prints (1 + 0.1 x)^(-11/10), which does not give the table's numbers.
+    This is the power law of the PrivKV-EM paper's Table 2; with 50 keys all digits agree but one last digit.
+    The paper's text prints (1 + 0.1 x)^(-11/10), which does not give the table's numbers.
     The generalised Pareto density of shape 0.1 does; its exponent is -(1 + 0.1)/0.1 = -11.
     """
     z = 5.0 * np.arange(keys) / keys
@@ -60,12 +60,12 @@ def people_of(frequencies: Floats, means: Floats, people: int, rng: np.random.Ge
         rng: the source of randomness.
     """
     at_once = max(1, KEYS_AT_ONCE // len(frequencies))
-    counts, owned = [], []
+    counts, drawn_keys = [], []
     for first in range(0, max(people, 1), at_once):
         has = rng.random((min(at_once, people - first), len(frequencies))) < frequencies
         counts.append(has.sum(axis=1))
-        owned.append(np.nonzero(has)[1])
-    keys = np.concatenate(owned)
+        drawn_keys.append(np.nonzero(has)[1])
+    keys = np.concatenate(drawn_keys)
     centres = (means[keys] + 1.0) / 2.0
     widths = np.minimum(centres, 1.0 - centres)
     values = centres + widths * rng.uniform(-1.0, 1.0, len(keys))
@@ -94,14 +94,14 @@ def two_normals(people: int, rng: np.random.Generator) -> Floats:
 def spiky(people: int, rng: np.random.Generator) -> Floats:
     """Incomes on [0, 1], 60% of them rounded, shape (people,).
 
-    Incomes are log-normal with median 1/10 and standard deviation 0.8 of the logarithm. A third each of the
-    rounded ones are multiples of 1/16, 1/32 and 1/64. This imitates the square-wave paper's data set Income,
+    Incomes are log-normal with median 1/10; their logarithm has standard deviation 0.8. A rounded income is a
+    multiple of 1/16, 1/32 or 1/64, with equal chances. This imitates the square-wave paper's data set Income,
     in which most people state round numbers.
     """
     values = np.minimum(0.1 * np.exp(0.8 * rng.standard_normal(people)), 1.0)
     steps = rng.choice([16.0, 32.0, 64.0], people)
-    told_round = rng.random(people) < 0.6
-    return np.where(told_round, np.rint(values * steps) / steps, values)
+    rounded = rng.random(people) < 0.6
+    return np.where(rounded, np.rint(values * steps) / steps, values)
 
 
 def even(people: int, rng: np.random.Generator) -> Floats:
@@ -148,7 +148,10 @@ def _in_long_tail(categories: int, draws: Floats) -> Integers:
 
 
 def of_pair(correlation: float, pair: Pair, people: int, rng: np.random.Generator) -> Floats:
-    """The values of two attributes by a Gaussian copula, shape (people, 2): even numbers, or a long tail."""
+    """The values of two attributes, joined by a Gaussian copula, shape (people, 2).
+
+    A number is spread evenly over [0, 1]; categories have a long tail.
+    """
     first, other = rng.standard_normal((2, people))
     second = correlation * first + math.sqrt(1.0 - correlation**2) * other
     return np.column_stack([
@@ -160,7 +163,7 @@ def of_pair(correlation: float, pair: Pair, people: int, rng: np.random.Generato
 def falling(categories: int, people: int, rng: np.random.Generator) -> Integers:
     """Category indexes, shape (people,): shares fall by the same factor from one to the next, exp(6) in all.
 
-    Which category has which share is drawn with a fixed seed, so that neighbours have nothing in common.
+    A fixed seed shuffles the shares over the categories, so neighbours have nothing in common.
     """
     weights = np.exp(-6.0 * np.arange(categories) / categories)
     shuffled = np.random.default_rng(0).permutation(weights / weights.sum())
@@ -168,7 +171,7 @@ def falling(categories: int, people: int, rng: np.random.Generator) -> Integers:
 
 
 def a_third(categories: int, people: int, rng: np.random.Generator) -> Integers:
-    """Category indexes, shape (people,): every third category is equally likely, and nobody has another."""
+    """Category indexes, shape (people,): every third category, each equally likely; nobody has the others."""
     return 3 * rng.integers(0, -(-categories // 3), people)
 
 
@@ -196,12 +199,12 @@ KEYS: Mapping[str, Callable[[int], tuple[Floats, Floats]]] = {
     "linear": linear_keys,
 }
 
-#: The correlation of two values' scores, by name.
+#: The correlation of the Gaussian copula of a pair, by name.
 PAIRS: Mapping[str, float] = {"independent": 0.0, "related": 0.6}
 
 
 def names_for(domain: Domain) -> tuple[str, ...]:
-    """The names of the populations that a domain can have."""
+    """The names of the populations that can be drawn for a domain."""
     if isinstance(domain, Categories | Pair):
         return tuple(PAIRS if isinstance(domain, Pair) else CATEGORIES)
     return tuple(KEYS if isinstance(domain, KeyValues) else NUMBERS)
@@ -220,7 +223,7 @@ def drawn(
         people: how many people to draw.
         rng: the source of randomness.
         most_keys: the most keys that a person has on average, above zero. If the population has more, all
-            frequencies are smaller by one factor.
+            frequencies are scaled down by the same factor.
 
     Returns:
         Numbers in [0, 1], shape (people,); category indexes, shape (people,); the people's keys and values;

@@ -42,13 +42,13 @@ from ldpbeam.transforms.storage import write_json
 from ldpbeam.untrusted import cut_short, shown
 from ldpbeam.words import counted, first_ones
 
-#: What keeps the page of ``--report`` current: it looks at the files in the output folder alone.
+#: The function that keeps the page of ``--report`` current; it reads nothing but the output folder.
 _PAGE = "ldpbeam.results.page.writing:kept_current"
 #: Seconds between two lines about the rate.
 RATE_SECONDS = 10.0
-#: Seconds to sleep when a feed has nothing: a short time at first, as a backlog comes in pieces, then longer.
+#: Seconds to sleep when a feed is empty: short at first, because a backlog comes in pieces, then longer.
 SHORTEST_SLEEP_SECONDS, SLEEP_SECONDS = 0.002, 0.05
-#: Seconds after a request to stop in which panes that have fired are still finished.
+#: How long a stream that was asked to stop still waits for panes that have fired to be solved.
 STOPPING_SECONDS = 5.0
 _LOST_NOTHING = (
     "ended before it could stop: the next run into this folder continues from the last commit and loses "
@@ -56,7 +56,7 @@ _LOST_NOTHING = (
 )
 
 
-#: What is called with a run when it reads.
+#: Called once, with the output folder and the run, when the run is ready to read.
 Watch = Callable[[StreamOutput, Run], None]
 
 
@@ -73,7 +73,7 @@ def stream_command(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _watched(request: Request) -> Iterator[Watch | None]:
-    """Serve the port that is asked for; gives what is called with the run when it reads.
+    """Serve ``--metrics-port``, if it is given. Yields the function that says which run to watch.
 
     Raises:
         UserError: if the port is taken, or its packages are not installed.
@@ -106,21 +106,21 @@ def _run(request: Request, watch: Watch | None) -> int:
     Raises:
         UserError: if the feed or the output folder cannot be used.
     """
-    place = placed(request.output, datetime.now(UTC))
-    output, manifest, earlier = place
+    ours = placed(request.output, datetime.now(UTC))
+    output, manifest, earlier = ours
     with contextlib.ExitStack() as until_it_ends:
         with named_in_errors(output.output):
             position = manifest.position if manifest.number else None
-            of_feed = RunOfFeed(request.columns, output.output, output.run, position, earlier)
-            opened = until_it_ends.enter_context(request.opening(of_feed))
-        until_it_ends.enter_context(owned_by_stream(place, {"reads": opened.feed.name, **opened.feed.about}))
+            reader = RunOfFeed(request.columns, output.output, output.run, position, earlier)
+            opened = until_it_ends.enter_context(request.opening(reader))
+        until_it_ends.enter_context(owned_by_stream(ours, {"reads": opened.feed.name, **opened.feed.about}))
         if manifest.number:
             waiting = manifest.in_open_windows
             note(f"run {output.run} continues: {counted(waiting, 'report')} in open windows were kept")
-        how = Finishing(
+        finishing = Finishing(
             output.study, output.output, output.run, output.spool, output.spending, request.publish
         )
-        solving = Solving(how)
+        solving = Solving(finishing)
         until_it_ends.callback(solving.close)
         feed = opened.feed.open_at(opened.position)
         spool = Spool(
@@ -158,7 +158,7 @@ def _say_begun(output: StreamOutput, opened: Opened) -> None:
 
 
 def _loop(run: Run, request: Request, output: StreamOutput, stopping: list[bool]) -> bool:
-    """Read until the stream ends or is stopped; whether all windows have ended.
+    """Read until the stream ends or is stopped. Returns whether all windows were closed.
 
     Raises:
         UserError: if the feed failed for good, or the disk does not take what is written.
@@ -230,7 +230,7 @@ def _pane_line(finished: Finished) -> None:
 
 
 class _Lines(logging.Formatter):
-    """Lines of a log, which may repeat what a server or a file system said."""
+    """Cuts lines short: they may quote what a server or a file system said, at any length."""
 
     def format(self, record: logging.LogRecord) -> str:
         return cut_short(super().format(record))
@@ -257,7 +257,7 @@ def _panes_shown() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopping(run: Run) -> Iterator[list[bool]]:
-    """A list that has an element from the first SIGTERM or SIGINT on; the second request ends the process."""
+    """Yields a list that is empty until the first SIGTERM or SIGINT; the second one ends the process."""
     asked: list[bool] = []
 
     def stop() -> None:

@@ -1,9 +1,12 @@
 """The port on which a running stream answers ``/metrics``, ``/healthz`` and ``/readyz``.
 
-Whoever reaches the port may send anything, slowly or never. A connection has :data:`LINE_SECONDS` to send its
-request line, and then :data:`SECONDS`. There are :data:`CONNECTIONS` at a time: of more, the oldest of those
-that send or take something gives way, and half of them may scrape, so that there is a place for a probe.
-However many scrape, the state is looked up once a second.
+A client that reaches the port may send anything, slowly or never, so time and connections are bounded:
+
+- A connection has :data:`LINE_SECONDS` to send its request line, then :data:`SECONDS` for each further step.
+- At most :data:`CONNECTIONS` are served at a time. A further one displaces the oldest of those that send a
+  request or receive an answer; one whose answer is being computed stays.
+- Half of the connections may ask for ``/metrics``, so a probe always finds room.
+- The state is computed once a second, however many ask.
 """
 
 from __future__ import annotations
@@ -25,15 +28,15 @@ from ldpbeam.errors import UserError
 from ldpbeam.pipelines.operating.metrics import exposition
 from ldpbeam.pipelines.operating.state import Watched
 
-#: The seconds that a connection has to send its request line.
+#: How long a connection may take to send its request line.
 LINE_SECONDS = 1.0
-#: The seconds that a connection may take from then on.
+#: How long it may take to send its headers, and again to receive its answer.
 SECONDS = 10.0
-#: The seconds that a connection which gives way has to end, before the next one does.
+#: How long to wait for a displaced connection to end before the next one is displaced.
 ENDING_SECONDS = 0.2
 #: How many connections are served at a time.
 CONNECTIONS = 16
-#: The seconds for which an answer to ``/metrics`` is given again.
+#: How long an answer to ``/metrics`` is repeated before it is computed again.
 FRESH_SECONDS = 1.0
 _PLAIN = "text/plain; charset=utf-8"
 
@@ -48,7 +51,7 @@ class Answer:
 
 
 class Answers:
-    """What a run answers; before it reads there is no run to ask."""
+    """What a run answers to a GET. ``watched`` is None until the run is ready to read."""
 
     def __init__(self) -> None:
         self.watched: Watched | None = None
@@ -63,7 +66,7 @@ class Answers:
         if path == "/healthz":
             if watched is None:
                 return _said(None)
-            # Windows that wait are no reason to start the run again: that makes them wait longer.
+            # Windows that wait are no reason to restart the run, which would make them wait longer.
             return _said(watched.stuck(), watched.waiting())
         if path == "/readyz":
             return _said("the run has not begun" if watched is None else watched.unready())
@@ -90,9 +93,9 @@ class Answers:
             return self._metrics
 
 
-def _said(problem: str | None, aside: str | None = None) -> Answer:
-    well = "ok\n" if aside is None else f"ok: {aside}\n"
-    return Answer(200, _PLAIN, well.encode()) if problem is None else _unavailable(problem)
+def _said(problem: str | None, remark: str | None = None) -> Answer:
+    ok = "ok\n" if remark is None else f"ok: {remark}\n"
+    return Answer(200, _PLAIN, ok.encode()) if problem is None else _unavailable(problem)
 
 
 def _unavailable(problem: str) -> Answer:
@@ -105,14 +108,14 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def parse_request(self) -> bool:
-        """Read the headers: the request line has come."""
-        self.server.give(self.connection, SECONDS)
+        """Read the headers; the request line has been read."""
+        self.server.limit(self.connection, SECONDS)
         return super().parse_request()
 
     def do_GET(self) -> None:
-        self.server.keep(self.connection)
+        self.server.unlimit(self.connection)
         answer = self.server.answers.to(self.path.partition("?")[0])
-        self.server.give(self.connection, SECONDS)
+        self.server.limit(self.connection, SECONDS)
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -124,45 +127,45 @@ class _Handler(BaseHTTPRequestHandler):
         return "ldpbeam"
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing: whoever asks chooses the text."""
+        """Log nothing: the text is the client's."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # It would wait for connections that are still open when the run has ended.
+    # Closing must not wait for connections that are still open when the run has ended.
     block_on_close = False
-    # Probes wait here while connections are closed.
+    # Probes queue here while other connections are being closed.
     request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], family: socket.AddressFamily, answers: Answers) -> None:
         self.address_family = family
         self.answers = answers
         self._free = threading.BoundedSemaphore(CONNECTIONS)
-        #: When the time of each connection ends, on the monotonic clock, the oldest connection first.
-        self._ends: dict[socket.socket, float] = {}
+        #: The deadline of each connection that has one, on the monotonic clock, the oldest connection first.
+        self._deadlines: dict[socket.socket, float] = {}
         super().__init__(address, _Handler)
 
-    def give(self, connection: socket.socket, seconds: float) -> None:
-        """Let a connection take so many seconds from now on."""
-        self._ends[connection] = time.monotonic() + seconds
+    def limit(self, connection: socket.socket, seconds: float) -> None:
+        """Close a connection unless it makes its next step within these seconds."""
+        self._deadlines[connection] = time.monotonic() + seconds
 
-    def keep(self, connection: socket.socket) -> None:
-        """Let a connection wait for its answer."""
-        self._ends.pop(connection, None)
+    def unlimit(self, connection: socket.socket) -> None:
+        """Take the deadline off a connection while its answer is computed."""
+        self._deadlines.pop(connection, None)
 
     def service_actions(self) -> None:
-        """Close the connections whose time has ended; the server calls this twice a second."""
+        """Close the connections whose deadline has passed; the server calls this twice a second."""
         now = time.monotonic()
-        for connection, end in list(self._ends.items()):
-            if end <= now:
+        for connection, deadline in list(self._deadlines.items()):
+            if deadline <= now:
                 _shut(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own; the oldest one gives way if there are too many."""
-        if not self._take_place():
+        """Serve a connection in a thread of its own; if there are too many, displace the oldest one."""
+        if not self._make_room():
             self.shutdown_request(request)
             return
-        self.give(request, LINE_SECONDS)
+        self.limit(request, LINE_SECONDS)
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # the machine has no more threads
@@ -176,43 +179,43 @@ class _Server(ThreadingHTTPServer):
         finally:
             self._end(request)
 
-    def _take_place(self) -> bool:
-        """Take a place, which is made if there is none; whether there is one then."""
+    def _make_room(self) -> bool:
+        """Count one more connection, displacing others if there are too many; False if all must stay."""
         if self._free.acquire(blocking=False):
             return True
-        for connection in list(self._ends):
+        for connection in list(self._deadlines):
             _shut(connection)
             if self._free.acquire(timeout=ENDING_SECONDS):
                 return True
-        # Answers are being made in all places, and are not waited for in half of them.
+        # All connections wait for answers. Half of them at most compute metrics, and the others end soon.
         return self._free.acquire(timeout=LINE_SECONDS)
 
     def _end(self, connection: socket.socket) -> None:
-        self.keep(connection)
+        self.unlimit(connection)
         self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a connection that broke; another error is a bug, and keeps its traceback."""
+        """Ignore a connection that broke; any other error is a bug, and keeps its traceback."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 def _shut(connection: socket.socket) -> None:
-    """End a connection, so that whoever reads or writes it fails."""
+    """Shut a connection down, so that the thread that reads or writes it fails."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager
 def answering(host: str, port: int) -> Iterator[tuple[Answers, str]]:
-    """Answer on a port while the block runs; gives the answers and the port's URL.
+    """Answer on a port while the block runs; yields the answers and the port's URL.
 
     Args:
         host: the address of an interface, or a name of one.
         port: the port; 0 for one that is free.
 
     Raises:
-        UserError: if the port cannot be had.
+        UserError: if the port is taken, or the host is not this machine's.
     """
     answers = Answers()
     try:

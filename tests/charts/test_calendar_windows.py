@@ -45,7 +45,7 @@ def test_the_axis_of_time_has_what_local_clocks_show() -> None:
         figure = means_over_time(Subject("price", [day(0), day(1)], clock), {})
         assert figure is not None
         assert [row["start"] for row in figure.rows] == shown
-        assert ("Times are of America/New_York." in figure.caption) == (clock is not None)
+        assert ("Times are local to America/New_York." in figure.caption) == (clock is not None)
 
 
 @pytest.mark.parametrize(

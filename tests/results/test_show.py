@@ -67,7 +67,7 @@ def test_people_see_the_table_the_accounting_and_what_to_look_at(
     ):
         assert text in ran.out
     stream = command("show", folders["stream"]).out
-    assert "2 windows had not closed: the estimates are early ones" in stream
+    assert "2 windows had not closed: the estimates are early" in stream
     assert "1 window may lack reports (complete: false)" in stream
     assert "tests of fit passed (fit/ of a run)" in stream
 

@@ -13,22 +13,22 @@ from ldpbeam.channels import Channel, ReducedChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.iteration import smooth
 
-#: The bootstrap's number of draws, and the most equal buckets in which each draw is estimated.
+#: The number of bootstrap draws, and the most equal buckets that each draw is estimated in.
 DRAWS, DRAWN_BUCKETS = 32, 64
-#: The most iterations of EMS for the draws; a standard deviation needs no more digits.
+#: EMS stops here for the draws, converged or not: a standard deviation needs no more digits.
 DRAWN_ITERATIONS = 2_000
 
 
 class NeighbourChoice:
-    """Algorithm 3: a choice of neighbours of a numeric range, in windows of half the buckets, a quarter, etc.
+    """Algorithm 3: choose neighbours to merge, in windows of half of all buckets, then a quarter, and so on.
 
-    Among the windows of one width whose components are all single buckets, the one with the least weight is
-    merged if its weight is below tau, a number of standard deviations of that weight. Each call continues
-    with the next width.
+    A window is a run of neighbouring components, each still a single bucket. Of all windows of one width,
+    take the one with the least weight, and merge it if that weight is below tau: ``deviations`` times the
+    weight's standard deviation. The next call tries windows of the next smaller width.
 
-    The paper takes the deviation from the Cramer-Rao bound of one bucket, without the square that equations
-    12 and 13 lack. With the full information matrix the bound exceeds every weight, so that every window
-    would be merged. This class uses the standard deviation of parametric bootstrap draws instead.
+    The paper takes the standard deviation from the Cramer-Rao bound of a single bucket; its equations 12 and
+    13 lack a square. With the full information matrix the bound exceeds every weight, so every window would
+    be merged. This class uses the standard deviation over parametric bootstrap draws instead.
 
     Args:
         draw: maps the weights before the first merge to the cumulative weights of bootstrap draws at the
@@ -43,7 +43,13 @@ class NeighbourChoice:
         self.cumulative = np.zeros((0, 0))
 
     def __call__(self, weights: Floats, sizes: Integers, at_most: int) -> Integers:
-        """The components of the next window to merge; empty if there is none."""
+        """The components of the next window to merge, empty if there is none to merge.
+
+        Args:
+            weights: the weight of each component, shape (components,).
+            sizes: how many buckets each component has merged, shape (components,).
+            at_most: the most components that may be merged at once.
+        """
         if not self.width:
             self.width = len(weights)
             self.cumulative = self.draw(weights)
@@ -53,10 +59,10 @@ class NeighbourChoice:
         while self.width > 2:
             self.width = -(-self.width // 2)
             width = min(self.width, at_most)
-            whole = single[width:] - single[:-width] == width
-            if not whole.any():
+            unmerged = single[width:] - single[:-width] == width
+            if not unmerged.any():
                 continue
-            sums = np.where(whole, mass[width:] - mass[:-width], np.inf)
+            sums = np.where(unmerged, mass[width:] - mass[:-width], np.inf)
             start = int(np.argmin(sums))
             drawn = self.cumulative[edges[start + width]] - self.cumulative[edges[start]]
             if sums[start] < self.deviations * np.std(drawn, ddof=1):
@@ -69,9 +75,9 @@ def bootstrap(
 ) -> Floats:
     """Cumulative weights of bootstrap draws at the buckets' edges, shape (value buckets + 1, draws).
 
-    The bootstrap is parametric: each draw has new reports of every channel, drawn from the weights. EMS
-    estimates all draws at once, in coarser equal buckets; a window's weight is a difference of cumulative
-    weights, which do not need the finest buckets. The random draws are the same at every call.
+    The bootstrap is parametric: each draw simulates new reports of every channel from the weights. EMS
+    estimates all draws at once, in coarser equal buckets. That is fine enough, because a window's weight is a
+    difference of two cumulative weights. The seed is fixed, so every call has the same draws.
 
     Args:
         channels: the channel of each service and version.

@@ -19,31 +19,34 @@ from ldpbeam.mechanisms.categories.xxh32 import reduced, xxh32, xxh32_of_text
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
-#: The most seeds of a family, and the most cells (seeds times hash values).
+#: A family is a fixed set of seeds, 0 .. seeds - 1. It has at most this many seeds, and cells (seeds
+#: times hash values).
 MOST_SEEDS, MOST_CELLS = 2**16, 2**22
-#: The default family has at least this many seeds, and ``ENOUGH`` times size / (g - 1) or more. The family's
-#: collisions then add at most 1/31 to the variance (``frequency_variance``), if the limits allow this many.
+#: The default family has at least DEFAULT_SEEDS seeds, and at least ENOUGH times size / (g - 1), within the
+#: limits. Its collisions then add at most 1/31 to the variance (``frequency_variance``).
 DEFAULT_SEEDS = 1024
 ENOUGH = 32
 #: The most entries of a family's table of hashes (of one, two or four bytes each).
 MOST_HASHES = 2**27
-#: Reports of any seed are counted in blocks of this many hashes, so that no report's hashes are kept.
+#: With any seed, reports are counted in blocks of this many hashes, to bound memory.
 BLOCK_HASHES = 2**16
 
 
 @register
 @dataclasses.dataclass(frozen=True)
 class LocalHashing(CategoricalMechanism):
-    """A random hash function's seed, and the category's hash in 0 .. g - 1, kept with p = E/(E+g-1).
+    """A report is a random seed, and a hash in 0 .. g - 1 under that seed.
 
-    Here E = exp(epsilon) and g = round(E) + 1. Every other hash is sent with probability 1/(E+g-1). The hash
-    is XXH32 of the category's index (four little-endian bytes by default) under the report's seed, mod g.
+    The client sends the hash of its own category with probability p = E/(E+g-1), and each other hash with
+    probability 1/(E+g-1), where E = exp(epsilon) and g = round(E) + 1. The hash is XXH32 of the category's
+    index (four little-endian bytes by default) under the report's seed, mod g. A report supports every
+    category that has its hash.
 
-    With a family of seeds (``seeds: 1024``: clients draw one of 0 .. 1023) the statistic has the counts by
-    seed and hash. It is sufficient, so EM on it is exact. Supports are corrected for the collisions that the
-    family has; a correction by 1/g would have a bias of up to a few percent of a frequency. With
-    ``seeds: any`` clients draw any 32-bit seed. The statistic then has the numbers of reports that do not and
-    do support each category, and EM on it maximises a composite likelihood.
+    With a family of seeds (``seeds: 1024``: clients draw one of 0 .. 1023) the statistic counts reports by
+    seed and hash. It is sufficient, so EM on it is exact. Frequencies are corrected for the family's actual
+    collisions; a correction by 1/g would have a bias of up to a few percent of a frequency. With
+    ``seeds: any`` clients draw any 32-bit seed. The statistic then counts, for each category, the reports
+    that do not support it and those that do, and EM on it maximises a composite likelihood.
 
     Attributes:
         seeds: the size of the family, or "any". 0 means the default: 1024, or 32 size / (g - 1) if that is
@@ -77,8 +80,8 @@ class LocalHashing(CategoricalMechanism):
         if self.seeds == 0 and not isinstance(self.seeds, bool):
             # The family is part of the channel, so its size must be known before reports are counted.
             wanted = max(DEFAULT_SEEDS, -(-ENOUGH * self.size // (self.hashes - 1)))
-            told_apart = 4 * self.size <= min(wanted, most) * (self.hashes - 1)
-            object.__setattr__(self, "seeds", min(wanted, most) if told_apart else "any")
+            distinguishable = 4 * self.size <= min(wanted, most) * (self.hashes - 1)
+            object.__setattr__(self, "seeds", min(wanted, most) if distinguishable else "any")
         number = isinstance(self.seeds, int) and not isinstance(self.seeds, bool)
         least = 2 * self.size // (self.hashes - 1) + 1
         if self.seeds != "any" and not (number and least <= int(self.seeds) <= most):
@@ -89,14 +92,14 @@ class LocalHashing(CategoricalMechanism):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields without the table, which another process makes faster than it receives it."""
+        """The fields without the table: another process computes it faster than it receives it."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The name and every parameter; what is hashed, and to how many values, only if it is a choice."""
+        """The name and every parameter, without ``hashed`` and ``hashes`` where they have their defaults."""
         parameters = super().parameters
-        # Statistics that were written before there was a choice keep their fingerprints.
+        # Statistics from before these options existed keep their fingerprints.
         if self.hashed == "index":
             del parameters["hashed"]
         if self.hashes == self._best_hashes:
@@ -230,8 +233,8 @@ class LocalHashing(CategoricalMechanism):
         p, q = self.support_probabilities
         if self.seeds == "any":
             return (histogram[1::2] / reports - q) / (p - q)
-        asked = reports, histogram.tobytes()
-        solved = self._solved.get(asked)
+        question = reports, histogram.tobytes()
+        solved = self._solved.get(question)
         if solved is None:
             supports = self.table.scattered(histogram / reports)
             keep, other = np.array(self.probabilities) / int(self.seeds)
@@ -245,7 +248,7 @@ class LocalHashing(CategoricalMechanism):
             start = (supports - q) / (p - q)
             solved, _ = cg(expected, supports, x0=start, rtol=1e-10, maxiter=20 * self.size)
             self._solved.clear()
-            self._solved[asked] = solved
+            self._solved[question] = solved
         return solved.copy()
 
     @functools.cached_property
