@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import version
+from typing import Any
 
 from prometheus_client import generate_latest
 from prometheus_client.core import (
@@ -18,7 +19,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from ldpbeam.pipelines.operating.state import State
+from ldpbeam.pipelines.operating.state import Watched, memory
 from ldpbeam.transforms.reports.counts import FATES, IN, IN_OPEN_WINDOWS, OCCASIONAL
 
 #: The accounting's object of dead letters by reason.
@@ -26,46 +27,50 @@ BY_REASON = "dead_letters_by_reason"
 
 
 class _Of(Collector):
-    """Gives the metrics of one state."""
+    """Gives the metrics of one run."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
 
     def collect(self) -> Iterator[Metric]:
-        return metrics_of(self._state)
+        return metrics_of(self._watched)
 
 
-def exposition(state: State) -> bytes:
-    """The metrics of a state, as an answer to a scrape."""
-    return generate_latest(_Of(state))
+def exposition(watched: Watched) -> bytes:
+    """The metrics of a run, as an answer to a scrape."""
+    return generate_latest(_Of(watched))
 
 
-def metrics_of(state: State) -> Iterator[Metric]:
-    """The metrics of a state; what is not known has no metric."""
-    about = {"run": state.run, "study": state.study, "version": version("ldpbeam")}
+def metrics_of(watched: Watched) -> Iterator[Metric]:
+    """The metrics of a run; what is not known has no metric.
+
+    Nothing is read from a file, however many windows have closed.
+    """
+    output, run = watched.output, watched.run
+    about = {"run": output.run, "study": output.study.name, "version": version("ldpbeam")}
     yield InfoMetricFamily("ldpbeam_run", "The run, its study and the version of ldpbeam", about)
-    yield from _counts(state)
-    if state.lag is not None:
+    yield from _counts(run.manifest.accounting)
+    if (lag := run.lag) is not None:
         yield GaugeMetricFamily(
             "ldpbeam_lag_seconds",
             "The lag: everything published longer ago than this has been read",
-            state.lag.milliseconds / 1000,
+            lag.milliseconds / 1000,
         )
-        if state.lag.messages is not None:
+        if lag.messages is not None:
             yield GaugeMetricFamily(
-                "ldpbeam_lag_messages", "Messages that are published but not read", state.lag.messages
+                "ldpbeam_lag_messages", "Messages that are published but not read", lag.messages
             )
-    if state.watermark is not None:
+    if (watermark := run.reached) is not None:
         yield GaugeMetricFamily(
             "ldpbeam_watermark_timestamp_seconds",
             "The event time up to which windows are closed, as Unix time",
-            state.watermark / 1000,
+            watermark / 1000,
         )
-    yield GaugeMetricFamily("ldpbeam_open_windows", "Windows that accept reports", state.open_windows)
+    yield GaugeMetricFamily("ldpbeam_open_windows", "Windows that accept reports", len(run.windows.windows))
     yield GaugeMetricFamily(
-        "ldpbeam_waiting_windows", "Panes that have fired and wait to be solved", state.waiting_windows
+        "ldpbeam_waiting_windows", "Panes that have fired and wait to be solved", run.unsolved
     )
-    seen = state.seen
+    seen = run.seen
     yield SummaryMetricFamily(
         "ldpbeam_solve_seconds", "The time that the estimates of a pane took", seen.panes, seen.seconds
     )
@@ -88,15 +93,15 @@ def metrics_of(state: State) -> Iterator[Metric]:
         "Memory of the command, and of the processes that it started",
         labels=["process"],
     )
-    resident.add_metric(["command"], state.memory.command)
-    resident.add_metric(["engine"], state.memory.engine)
+    for process, size in zip(("command", "engine"), memory(), strict=True):
+        resident.add_metric([process], size)
     yield resident
 
 
-def _counts(state: State) -> Iterator[Metric]:
+def _counts(accounting: dict[str, Any]) -> Iterator[Metric]:
     """One counter for each field of the accounting."""
     # From zero on: Prometheus does not see the first step of a counter that appears with it.
-    counts = {**dict.fromkeys(OCCASIONAL, 0), **state.accounting}
+    counts = {**dict.fromkeys(OCCASIONAL, 0), **accounting}
     yield GaugeMetricFamily(
         "ldpbeam_in_open_windows", "Reports that wait in open windows", counts.pop(IN_OPEN_WINDOWS)
     )

@@ -3,10 +3,9 @@
 A client that reaches the port may send anything, slowly or never, so time and connections are bounded:
 
 - A connection has :data:`LINE_SECONDS` to send its request line, then :data:`SECONDS` for each further step.
-- At most :data:`CONNECTIONS` are served at a time. A further one displaces the oldest of those that send a
+- About :data:`CONNECTIONS` are served at a time. A further one displaces the oldest of those that send a
   request or receive an answer; one whose answer is being computed stays.
-- Half of the connections may ask for ``/metrics``, so a probe always finds room.
-- The state is computed once a second, however many ask.
+- Metrics are computed once a second, however many ask.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ from ldpbeam.pipelines.operating.state import Watched
 LINE_SECONDS = 1.0
 #: How long it may take to send its headers, and again to receive its answer.
 SECONDS = 10.0
-#: How long to wait for a displaced connection to end before the next one is displaced.
-ENDING_SECONDS = 0.2
 #: How many connections are served at a time.
 CONNECTIONS = 16
 #: How long an answer to ``/metrics`` is repeated before it is computed again.
@@ -56,7 +53,6 @@ class Answers:
     def __init__(self) -> None:
         self.watched: Watched | None = None
         self._lock = threading.Lock()
-        self._scrapes = threading.BoundedSemaphore(CONNECTIONS // 2)
         self._metrics: Answer | None = None
         self._made = 0.0
 
@@ -71,24 +67,13 @@ class Answers:
         if path == "/readyz":
             return _said("the run has not begun" if watched is None else watched.unready())
         if path == "/metrics":
-            if watched is None:
-                return _unavailable("the run has not begun")
-            if not self._scrapes.acquire(blocking=False):
-                return _unavailable("too many scrapes at a time")
-            try:
-                return self._scraped(watched)
-            finally:
-                self._scrapes.release()
+            return _unavailable("the run has not begun") if watched is None else self._scraped(watched)
         return Answer(404, _PLAIN, b"there are /metrics, /healthz and /readyz\n")
 
     def _scraped(self, watched: Watched) -> Answer:
         with self._lock:
             if self._metrics is None or time.monotonic() - self._made >= FRESH_SECONDS:
-                try:
-                    self._metrics = Answer(200, CONTENT_TYPE_LATEST, exposition(watched.state()))
-                except (OSError, ValueError):
-                    # The sentence of a file system may name files.
-                    self._metrics = _unavailable("the files of the run cannot be read")
+                self._metrics = Answer(200, CONTENT_TYPE_LATEST, exposition(watched))
                 self._made = time.monotonic()
             return self._metrics
 
@@ -140,7 +125,6 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], family: socket.AddressFamily, answers: Answers) -> None:
         self.address_family = family
         self.answers = answers
-        self._free = threading.BoundedSemaphore(CONNECTIONS)
         #: The deadline of each connection that has one, on the monotonic clock, the oldest connection first.
         self._deadlines: dict[socket.socket, float] = {}
         super().__init__(address, _Handler)
@@ -161,15 +145,14 @@ class _Server(ThreadingHTTPServer):
                 _shut(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own; if there are too many, displace the oldest one."""
-        if not self._make_room():
-            self.shutdown_request(request)
-            return
+        """Serve a connection in a thread of its own; if there are too many, displace the oldest ones."""
+        for oldest in list(self._deadlines)[: max(0, len(self._deadlines) - CONNECTIONS + 1)]:
+            _shut(oldest)
         self.limit(request, LINE_SECONDS)
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # the machine has no more threads
-            self._end(request)
+            self.unlimit(request)
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -177,22 +160,7 @@ class _Server(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._end(request)
-
-    def _make_room(self) -> bool:
-        """Count one more connection, displacing others if there are too many; False if all must stay."""
-        if self._free.acquire(blocking=False):
-            return True
-        for connection in list(self._deadlines):
-            _shut(connection)
-            if self._free.acquire(timeout=ENDING_SECONDS):
-                return True
-        # All connections wait for answers. Half of them at most compute metrics, and the others end soon.
-        return self._free.acquire(timeout=LINE_SECONDS)
-
-    def _end(self, connection: socket.socket) -> None:
-        self.unlimit(connection)
-        self._free.release()
+            self.unlimit(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a connection that broke; any other error is a bug, and keeps its traceback."""

@@ -15,10 +15,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.operating import server, state
+from ldpbeam.pipelines.operating import metrics, server, state
 from ldpbeam.pipelines.operating.metrics import exposition
 from ldpbeam.pipelines.operating.server import Answers, answering, is_loopback
-from ldpbeam.pipelines.operating.state import Memory, State, Watched
+from ldpbeam.pipelines.operating.state import Watched
 from ldpbeam.pipelines.spool.manifest import Manifest
 from ldpbeam.pipelines.spool.place import StreamOutput
 from ldpbeam.pipelines.spool.run import Seen
@@ -38,17 +38,20 @@ COUNTED = accounting(
         *((counts.DAMAGED + path, 1) for path in "abc"),
     ]
 )
-KNOWN = State(
-    run="20261124T000000Z-1",
-    study="rides",
-    accounting=COUNTED,
-    watermark=1_700_000_000_500,
-    lag=Lag(1_250, 40),
-    open_windows=7,
-    waiting_windows=4,
-    seen=Seen(panes=3, seconds=4.5, longest=2.25, differing=5, tests=30, flagged=2),
-    memory=Memory(1000, 2000),
-)
+
+
+def known(**others: Any) -> Watched:
+    """A run of which every number is another one."""
+    output: Any = SimpleNamespace(run="20261124T000000Z-1", study=SimpleNamespace(name="rides"))
+    run: Any = {
+        "manifest": SimpleNamespace(accounting=COUNTED),
+        "reached": 1_700_000_000_500,
+        "lag": Lag(1_250, 40),
+        "windows": SimpleNamespace(windows=range(7)),
+        "unsolved": 4,
+        "seen": Seen(panes=3, seconds=4.5, longest=2.25, differing=5, tests=30, flagged=2),
+    }
+    return Watched(output, SimpleNamespace(**run | others))
 
 
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -85,12 +88,13 @@ def accounting_in(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("counted", [COUNTED, accounting([])])
 def test_the_accounting_can_be_read_from_the_metrics(counted: dict[str, Any]) -> None:
-    text = exposition(State(**{**vars(KNOWN), "accounting": counted})).decode()
+    text = exposition(known(manifest=SimpleNamespace(accounting=counted))).decode()
     assert accounting_in(text) == counted
 
 
-def test_every_number_has_a_metric_in_base_units() -> None:
-    scraped = samples(exposition(KNOWN).decode())
+def test_every_number_has_a_metric_in_base_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "memory", lambda: (1000, 2000))
+    scraped = samples(exposition(known()).decode())
     assert scraped["ldpbeam_lag_seconds", ()] == 1.25
     assert scraped["ldpbeam_lag_messages", ()] == 40
     assert scraped["ldpbeam_watermark_timestamp_seconds", ()] == 1_700_000_000.5
@@ -107,14 +111,13 @@ def test_every_number_has_a_metric_in_base_units() -> None:
 
 
 def test_what_is_not_known_has_no_metric() -> None:
-    unknown = dict.fromkeys(("watermark", "lag"))
-    names = {name for name, _ in samples(exposition(State(**{**vars(KNOWN), **unknown})).decode())}
-    left = {name for name, _ in samples(exposition(KNOWN).decode())} - names
+    names = {name for name, _ in samples(exposition(known(reached=None, lag=None)).decode())}
+    left = {name for name, _ in samples(exposition(known()).decode())} - names
     assert left == {"ldpbeam_lag_seconds", "ldpbeam_lag_messages", "ldpbeam_watermark_timestamp_seconds"}
 
 
 def test_the_values_of_labels_are_names_of_the_code_and_the_run() -> None:
-    labels = {label for _, labels in samples(exposition(KNOWN).decode()) for label in labels}
+    labels = {label for _, labels in samples(exposition(known()).decode()) for label in labels}
     values = {value for name, value in labels if name not in ("run", "study", "version")}
     assert {name for name, _ in labels} == {"run", "study", "version", "outcome", "reason", "process"}
     assert values <= {*counts.FATES, *REASONS, "not_json", "command", "engine"}
@@ -142,13 +145,12 @@ def watched(run: Any, small_text: str) -> Watched:
     return Watched(StreamOutput(study, "out", "r"), run)
 
 
-def test_a_state_is_that_of_the_last_commit_and_of_the_loop(watched: Watched, run: Any) -> None:
-    now = watched.state()
-    assert (now.run, now.watermark, now.lag, now.open_windows) == ("r", 10 * HOUR, Lag(5_000), 4)
+def test_metrics_are_those_of_the_last_commit_and_of_the_loop(watched: Watched) -> None:
+    text = exposition(watched).decode()
     of_commit = [(counts.IN, 12), (counts.USED, 3), (counts.IN_OPEN_WINDOWS, 9)]
-    assert now.accounting == accounting(of_commit)
-    assert (now.seen, now.waiting_windows) == (run.seen, 0)
-    assert now.memory.command > 2**20
+    assert accounting_in(text) == accounting(of_commit)
+    assert samples(text)["ldpbeam_watermark_timestamp_seconds", ()] == 10 * HOUR / 1000
+    assert samples(text)["ldpbeam_resident_memory_bytes", (("process", "command"),)] > 2**20
 
 
 def test_panes_that_wait_are_told_and_are_no_reason_to_start_again(watched: Watched, run: Any) -> None:
@@ -161,7 +163,6 @@ def test_panes_that_wait_are_told_and_are_no_reason_to_start_again(watched: Watc
     said = f"{run.unsolved} panes wait to be solved\n".encode()
     assert (well.status, well.body) == (200, b"ok: " + said)
     assert (answers.to("/readyz").status, answers.to("/readyz").body) == (503, said)
-    assert watched.state().waiting_windows == run.unsolved
 
 
 @pytest.mark.parametrize("still", [1_000, state.STUCK - 1, state.STUCK])
@@ -202,7 +203,7 @@ def test_three_paths_answer_for_a_run(port: tuple[Answers, int], watched: Watche
     port[0].watched = watched
     assert get(port[1], "/healthz") == get(port[1], "/readyz") == (200, "ok\n")
     status, text = get(port[1], "/metrics?some=thing")
-    assert (status, accounting_in(text)) == (200, watched.state().accounting)
+    assert (status, accounting_in(text)) == (200, run.manifest.accounting)
     run.turned_at = 1_000_000 - state.STUCK
     stuck = (503, "the loop has made no progress for 600 seconds\n")
     assert get(port[1], "/healthz") == get(port[1], "/readyz") == stuck
@@ -213,19 +214,18 @@ def test_many_who_scrape_at_once_cost_one_look_at_the_run(
 ) -> None:
     monkeypatch.setattr(server, "FRESH_SECONDS", 3600.0)
     looks: list[int] = []
-    state_of = watched.state
-    monkeypatch.setattr(watched, "state", lambda: (looks.append(1), state_of())[1])
+    monkeypatch.setattr(metrics, "memory", lambda: (looks.append(1), (1, 1))[1])
     port[0].watched = watched
     answers: list[tuple[int, str]] = []
     scrapes = [
         threading.Thread(target=lambda: answers.append(get(port[1], "/metrics")))
-        for _ in range(server.CONNECTIONS // 2)
+        for _ in range(server.CONNECTIONS)
     ]
     for scrape in scrapes:
         scrape.start()
     for scrape in scrapes:
         scrape.join()
-    assert len(answers) == server.CONNECTIONS // 2
+    assert len(answers) == server.CONNECTIONS
     assert len(set(answers)) == len(looks) == 1
 
 
@@ -258,29 +258,6 @@ def test_every_probe_is_answered_while_connections_hold_all_places(
         for _ in range(19):
             assert get(port[1], "/healthz") == (200, "ok\n")
     _until(lambda: _answered(port[1]))
-
-
-def test_a_probe_has_a_place_while_scrapes_wait_for_the_state(
-    port: tuple[Answers, int], watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looking, go_on = threading.Event(), threading.Event()
-    state_of = watched.state
-    monkeypatch.setattr(watched, "state", lambda: (looking.set(), go_on.wait(), state_of())[2])
-    port[0].watched = watched
-    answers: list[int] = []
-    scrapes = [
-        threading.Thread(target=lambda: answers.append(get(port[1], "/metrics")[0]))
-        for _ in range(server.CONNECTIONS // 2 + 1)
-    ]
-    for scrape in scrapes:
-        scrape.start()
-    looking.wait()
-    _until(lambda: answers == [503])
-    assert get(port[1], "/healthz") == (200, "ok\n")
-    go_on.set()
-    for scrape in scrapes:
-        scrape.join()
-    assert sorted(answers) == [200] * (server.CONNECTIONS // 2) + [503]
 
 
 def test_a_machine_without_more_threads_takes_no_place_for_good(

@@ -7,13 +7,14 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from ldpbeam.pipelines.operating.metrics import metrics_of
-from ldpbeam.pipelines.operating.state import Memory, State
+from ldpbeam.pipelines.operating.state import Watched
 from ldpbeam.pipelines.spool.run import Seen
 from ldpbeam.transforms.sources.lag import Lag
 
@@ -79,8 +80,11 @@ ILL = {
 def test_every_rule_is_of_metrics_that_a_stream_has() -> None:
     counts: dict[str, Any] = {"in": 0, **dict.fromkeys(("used", "duplicates", "late", "in_open_windows"), 0)}
     counts |= {"out_of_range": 0, "dead_letters": 0, "damaged_files": 0, "dead_letters_by_reason": {}}
-    state = State("r", "s", counts, 0, Lag(0, 0), 0, 0, Seen(), Memory(0, 0))
-    names = {sample.name for metric in metrics_of(state) for sample in metric.samples}
+    output: Any = SimpleNamespace(run="r", study=SimpleNamespace(name="s"))
+    windows, manifest = SimpleNamespace(windows={}), SimpleNamespace(accounting=counts)
+    run: Any = SimpleNamespace(manifest=manifest, lag=Lag(0, 0), reached=0, windows=windows, unsolved=0)
+    run.seen = Seen()
+    names = {sample.name for metric in metrics_of(Watched(output, run)) for sample in metric.samples}
     for rule in RULES.values():
         assert set(re.findall(r"\bldpbeam_\w+", rule["expr"])) <= names
     assert {re.sub("{.*", "", series) for series in WELL} - {"up"} <= names
