@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ldpbeam.answers.costs import refuse_endless
 from ldpbeam.answers.people import People
@@ -37,9 +36,6 @@ from ldpbeam.transforms.sources.batch_input import NamedInput
 from ldpbeam.transforms.sources.counts import find_counts
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
-
-if TYPE_CHECKING:
-    from ldpbeam.pipelines.sources.again import Again
 
 
 @dataclass(frozen=True)
@@ -92,11 +88,8 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     engine = engine_request(options)
     # Scheduled runs may start in different folders.
     reached = files.absolute if _is_scheduled(options, study) else engine.reachable
-    read = _read_of(options, engine)
-    folder, lost = engine.reachable(options.output), dict[str, int]()
-    if options.again:
-        again = _again(options, [engine.reachable(each) for each in options.again], folder)
-        read, lost = again.kept, {reason: reports for reason, reports in again.lost.items() if reports}
+    folder = engine.reachable(options.output)
+    read, lost = _read_of(options, engine, folder)
     inputs = tuple(map(reached, options.input)) if read is None else read.names
     job, shared = _job_of(options, study, read, inputs, folder)
     return filled(
@@ -126,33 +119,32 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
         raise UserError(f"{option}: this command estimates when its job has read all input: leave it out")
 
 
-def _again(options: argparse.Namespace, folders: Sequence[str], output: str) -> Again:
-    """The dead letters that are read again.
+def _read_of(
+    options: argparse.Namespace, engine: EngineRequest, folder: str
+) -> tuple[NamedInput | None, Mapping[str, int]]:
+    """(what a module opens, counts or dead letters; None for files, how many reports have no record).
 
     Raises:
-        UserError: if one is no output folder, they would be replaced, or none can be read again.
+        UserError: if not one thing is named, an option of Kafka has files, a topic cannot be reached, or the
+            dead letters would be replaced, or none can be read again.
     """
-    from ldpbeam.pipelines.sources.again import find_again
-
-    if files.real(output) in map(files.real, folders):
-        raise UserError(f"--output {options.output}: the dead letters there would be replaced; name another")
-    return find_again(folders)
-
-
-def _read_of(options: argparse.Namespace, engine: EngineRequest) -> NamedInput | None:
-    """What a module opens, as the span of a topic of Kafka, or the counts; None if it is neither.
-
-    Raises:
-        UserError: if not one thing is named, an option of Kafka has files, or a topic cannot be reached.
-    """
-    source, read = named(BOUNDED, options), None
+    source = named(BOUNDED, options)
     if source.module:
-        read = module_of(source.module).spanned(options, engine.reachable)
-    elif options.counts:
-        if options.runner != LOCAL:
-            raise UserError("--counts: counts are read in this process: leave out --runner")
-        read = find_counts(options.counts)
-    return read
+        return module_of(source.module).spanned(options, engine.reachable), {}
+    if options.again:
+        from ldpbeam.pipelines.sources.again import find_again
+
+        folders = list(map(engine.reachable, options.again))
+        if files.real(folder) in map(files.real, folders):
+            raise UserError(
+                f"--output {options.output}: the dead letters there would be replaced; name another"
+            )
+        return find_again(folders)
+    if not options.counts:
+        return None, {}
+    if options.runner != LOCAL:
+        raise UserError("--counts: counts are read in this process: leave out --runner")
+    return find_counts(options.counts), {}
 
 
 def _job_of(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,22 +18,11 @@ from ldpbeam.transforms.storage import open_raw
 from ldpbeam.untrusted import shown
 
 
-@dataclass(frozen=True)
-class Again:
-    """The dead letters of some folders.
+def find_again(folders: Sequence[str]) -> tuple[KeptRecords, Mapping[str, int]]:
+    """(the kept records of dead letters, how many reports have no record, by reason).
 
-    Attributes:
-        kept: their records.
-        lost: how many reports have no record, by reason. A letter that stands for several has the record of
-            one.
-    """
-
-    kept: KeptRecords
-    lost: Mapping[str, int]
-
-
-def find_again(folders: Sequence[str]) -> Again:
-    """Find the kept records of dead letters, each once: a stream that was killed may have written one twice.
+    Each letter counts once: a stream that was killed may have written one twice. A letter that stands for
+    several reports has the record of one.
 
     Args:
         folders: output folders.
@@ -77,10 +65,8 @@ def find_again(folders: Sequence[str]) -> Again:
         for path, part in zip(names, parts, strict=True)
         if part.any()
     ]
-    return Again(
-        KeptRecords(tuple(map(real, folders)), tuple(letters), size),
-        dict(zip(reasons, map(int, lost), strict=True)),
-    )
+    kept = KeptRecords(tuple(map(real, folders)), tuple(letters), size)
+    return kept, {reason: int(number) for reason, number in zip(reasons, lost, strict=True) if number}
 
 
 def _key(letter: DeadLetterRecord, number: int) -> int:
