@@ -36,7 +36,7 @@ from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, fi
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.pipelines.spool.batch import tally_here
-from ldpbeam.printing import document, note, progress_bar, progress_console, step, warn
+from ldpbeam.printing import document, note, progress_bar, step, warn
 from ldpbeam.runners.names import LOCAL
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
@@ -134,12 +134,14 @@ def _adding_up(request: Request, folder: Path) -> Callable[[], None]:
     if request.engine.runner == LOCAL:
         return partial(_add_up_here, request.job, folder)
     # Beam takes longer to import than a small run takes.
-    from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
+    from ldpbeam.pipelines.graphs.batch_stages import build
+    from ldpbeam.pipelines.graphs.run import run_pipeline
     from ldpbeam.runners.engines import engine_of
 
     engine = engine_of(request.engine, folder, given=request.beam_arguments)
-    pipeline = assemble(request.job, engine, request.beam_arguments)
-    return partial(run_pipeline, pipeline, progress_console(), engine.here)
+    pipeline = engine.pipeline(request.beam_arguments)
+    build(pipeline, request.job)
+    return partial(run_pipeline, pipeline, engine.here)
 
 
 def _add_up_here(job: BatchJob, folder: Path) -> None:

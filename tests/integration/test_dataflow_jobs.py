@@ -19,8 +19,8 @@ from apache_beam.runners.dataflow import dataflow_runner
 
 from ldpbeam.command_line.arguments import Parser
 from ldpbeam.inputs import files as inputs
-from ldpbeam.pipelines.graphs import run
 from ldpbeam.pipelines.graphs.batch import BatchJob
+from ldpbeam.pipelines.graphs.batch_stages import build
 from ldpbeam.pipelines.options.shared import add_engine_options
 from ldpbeam.runners import dataflow, wheels
 from ldpbeam.runners.engines import engine_of
@@ -173,7 +173,7 @@ def jobs_proto(put_reports: Any, study: Path, tmp_path: Path) -> Any:
         run="run",
     )
     engine = engine_of(engine_request(parser.parse(PLACE)), tmp_path)
-    pipeline = run.assemble(job, engine, ["--dry_run=True"])
+    build(pipeline := engine.pipeline(["--dry_run=True"]), job)
     return pipeline.run().job.proto_pipeline
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from rich.console import Console
 from support.output_folders import contents
 from support.studies import SMALL
 
@@ -18,7 +17,8 @@ from ldpbeam.folders.output import LEDGER_PARTS
 from ldpbeam.inputs.files import find_input
 from ldpbeam.pipelines.commands import estimate as estimate_command
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.run import assemble, run_pipeline
+from ldpbeam.pipelines.graphs.batch_stages import build
+from ldpbeam.pipelines.graphs.run import run_pipeline
 from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.pipelines.spool.batch import tally_here
 from ldpbeam.runners.engines import Engine
@@ -98,7 +98,8 @@ def test_a_run_without_an_engine_writes_what_an_engine_writes(name: str, span: S
     tally_here(by_itself, waits, lambda _: None)
     by_engine = _into(job, tmp_path / "engine")
     engine = Engine(FnApiRunner(), (), here=True)
-    run_pipeline(assemble(by_engine, engine, []), Console(quiet=True), here=True)
+    build(pipeline := engine.pipeline([]), by_engine)
+    run_pipeline(pipeline, here=True)
     # Workers name and order the parts of the ledger at random.
     assert _received(by_itself) == _received(by_engine)
     assert bool(_received(by_itself)) == (name == "a ledger")

@@ -20,10 +20,6 @@ from ldpbeam.transforms.reports.dead_letters import (
     in_columns,
 )
 
-#: Reports read so far by workers in this process. Some engines report no counters until they end, and then
-#: progress lines have no other source.
-read_here = 0
-
 
 def parted(function: beam.DoFn, main: str, *others: str) -> beam.PTransform:
     """The ParDo of a DoFn that yields batches (``main``), dead letters (``DEAD``) and counts (``COUNTS``).
@@ -38,11 +34,8 @@ def parted(function: beam.DoFn, main: str, *others: str) -> beam.PTransform:
 
 def count(name: str, reports: int) -> beam.pvalue.TaggedOutput:
     """A count for a DoFn to emit; it also adds to Beam's counter of that name."""
-    global read_here
     if not name.startswith(COMPUTED_FROM):
         Metrics.counter("ldpbeam", name.rpartition("/")[2] or name).inc(reports)
-    if name == IN:
-        read_here += reports
     return beam.pvalue.TaggedOutput(COUNTS, (name, reports))
 
 
