@@ -27,7 +27,6 @@ from ldpbeam.resolution import ENOUGH, enough_buckets, least_kept
 from ldpbeam.schemas.study.models import BUCKETS, AttributeModel, StudyModel
 from ldpbeam.schemas.study.service_models import ServiceModel, VersionModel
 from ldpbeam.schemas.study.users import has_users
-from ldpbeam.study import attribute_of
 
 #: The joint histogram's default resolution is the finest whose table stays below this.
 DEFAULT_JOINT_CELLS = 2**20
@@ -60,42 +59,34 @@ def compile_attribute(name: str, model: AttributeModel, study: StudyModel) -> It
                 mechanism = lifetime.window
                 _check_values(path, at_most, domain, lifetime)
             versions.append(ServiceVersion(service, version, mechanism, lifetime, at_most))
-    if not isinstance(domain, Vector):
-        joined = _joined(model, domain, versions, group_users)
-        yield _attribute(name, model, domain, tuple(versions), joined, group_users, users)
-        return
-    yield _attribute(name, model, domain, tuple(versions), (), group_users, users)
-    alone = [ServiceVersion(whole.service, whole.version, whole.mechanism.in_study) for whole in versions]
-    joined = _joined(model, domain.values, alone, group_users)
-    for coordinate in domain.coordinates:
-        own_name = f"{name}.{coordinate}"
-        yield _attribute(own_name, model, domain.values, tuple(alone), joined, group_users, users)
 
+    def attribute(
+        own_name: str, of: Domain, channels: Sequence[ServiceVersion], joined: tuple[str, ...]
+    ) -> Attribute:
+        try:
+            return Attribute(
+                name=own_name,
+                domain=of,
+                buckets=buckets,
+                versions=tuple(channels),
+                joint_services=joined,
+                joint_buckets=model.joint_buckets or joint_buckets_of(buckets, tuple(channels), joined, of),
+                group_users=group_users,
+                stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
+                has_users=users,
+            )
+        except ValueError as error:
+            raise ValueError(f"attributes.{name}: {error}") from None
 
-def _attribute(
-    name: str,
-    model: AttributeModel,
-    domain: Domain,
-    versions: tuple[ServiceVersion, ...],
-    joined: tuple[str, ...],
-    group_users: bool,
-    users: bool,
-) -> Attribute:
-    buckets = _report_buckets(model)
-    try:
-        return Attribute(
-            name=name,
-            domain=domain,
-            buckets=buckets,
-            versions=versions,
-            joint_services=joined,
-            joint_buckets=model.joint_buckets or joint_buckets_of(buckets, versions, joined, domain),
-            group_users=group_users,
-            stepped_buckets=model.buckets if "buckets" in model.model_fields_set else None,
-            has_users=users,
-        )
-    except ValueError as error:
-        raise ValueError(f"attributes.{attribute_of(name)}: {error}") from None
+    names = [name]
+    if isinstance(domain, Vector):
+        yield attribute(name, domain, versions, ())
+        names = [f"{name}.{coordinate}" for coordinate in domain.coordinates]
+        versions = [ServiceVersion(own.service, own.version, own.mechanism.in_study) for own in versions]
+        domain = domain.values
+    joined = _joined(model, domain, versions, group_users)
+    for own_name in names:
+        yield attribute(own_name, domain, versions, joined)
 
 
 def _report_buckets(model: AttributeModel) -> int:

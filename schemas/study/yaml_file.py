@@ -37,22 +37,14 @@ def read_study(path: str | Path) -> Study:
     Raises:
         StudyError: if there is no such file, or it is no valid study.
     """
-    return parse_study(study_text(path), str(path))
-
-
-def study_text(path: str | Path) -> str:
-    """The text of a study file.
-
-    Raises:
-        StudyError: if the file does not exist, or is not text.
-    """
     try:
         refuse_special(str(path))
-        return Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise StudyError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise StudyError(f"{path}: cannot be read: a study is text in UTF-8, and this file is not") from None
+    return parse_study(text, str(path))
 
 
 def parse_study(text: str, name: str = "study") -> Study:
