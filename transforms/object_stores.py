@@ -54,34 +54,29 @@ class _Location(NamedTuple):
     path: str
 
 
-class Found(NamedTuple):
-    """An object: its URL, its length in bytes, and when it was written, in seconds since 1970."""
+class Entry(NamedTuple):
+    """A file: its path, its length in bytes, and when it was written, in seconds since 1970."""
 
-    url: str
+    path: str
     size: int
     modified: float
 
 
-def exists(url: str) -> bool:
-    """Whether there is an object with this name, or with a name below it.
+def object_at(url: str) -> Entry | None:
+    """The object with this name, or the folder, whose size is 0; None if there is neither.
 
     Raises:
         OSError: if the store does not answer, or refuses; or if the URL is of no store that is known.
     """
-    return _is_there(_info(url))
+    from pyarrow.fs import FileType
+
+    with _speaking_of(url):
+        location = _location(url)
+        info = location.system.get_file_info(location.path)
+    return None if info.type == FileType.NotFound else _found(url, info)
 
 
-def object_at(url: str) -> Found | None:
-    """The object with this name, or the folder, whose size is 0; None if there is neither.
-
-    Raises:
-        OSError: as :func:`exists`.
-    """
-    info = _info(url)
-    return _found(url, info) if _is_there(info) else None
-
-
-def objects_below(folder: str, *, deep: bool) -> list[Found]:
+def objects_below(folder: str, *, deep: bool) -> list[Entry]:
     """The objects in a folder.
 
     Args:
@@ -89,7 +84,7 @@ def objects_below(folder: str, *, deep: bool) -> list[Found]:
         deep: whether those in its own folders are among them.
 
     Raises:
-        OSError: as :func:`exists`.
+        OSError: as :func:`object_at`.
     """
     from pyarrow.fs import FileSelector
 
@@ -109,12 +104,12 @@ def opened(url: str) -> IO[bytes]:
     Raises:
         FileNotFoundError: if there is none.
         IsADirectoryError: if it is a folder.
-        OSError: as :func:`exists`.
+        OSError: as :func:`object_at`.
     """
     try:
         return cast("IO[bytes]", io.BufferedReader(_Object(url), _READ_BYTES))
     except FileNotFoundError:
-        if exists(url):
+        if object_at(url):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), url) from None
         raise
 
@@ -124,7 +119,7 @@ def uploading(url: str) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the object at the end, if there was no error.
 
     Raises:
-        OSError: as :func:`exists`.
+        OSError: as :func:`object_at`.
     """
     # Closing a stream of pyarrow ends the upload, so that an error would leave half an object.
     with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(temporary_root())) as stream:
@@ -141,7 +136,7 @@ def rename(source: str, target: str) -> None:
     """Copy an object to another name in its store, and delete the first.
 
     Raises:
-        OSError: as :func:`exists`.
+        OSError: as :func:`object_at`.
     """
     with _speaking_of(source):
         location, new = _location(source), _location(target)
@@ -153,7 +148,7 @@ def delete(urls: list[str]) -> None:
     """Delete those of the objects that exist.
 
     Raises:
-        OSError: as :func:`exists`.
+        OSError: as :func:`object_at`.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(_delete, urls))
@@ -206,20 +201,8 @@ class _Object(io.RawIOBase):
         super().close()
 
 
-def _info(url: str) -> FileInfo:
-    with _speaking_of(url):
-        location = _location(url)
-        return location.system.get_file_info(location.path)
-
-
-def _is_there(info: FileInfo) -> bool:
-    from pyarrow.fs import FileType
-
-    return bool(info.type != FileType.NotFound)
-
-
-def _found(url: str, info: FileInfo) -> Found:
-    return Found(url, info.size or 0, (info.mtime_ns or 0) / 1e9)
+def _found(url: str, info: FileInfo) -> Entry:
+    return Entry(url, info.size or 0, (info.mtime_ns or 0) / 1e9)
 
 
 def _location(url: str) -> _Location:

@@ -10,9 +10,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ldpbeam.transforms import object_stores
+from ldpbeam.transforms.object_stores import Entry as Entry
 from ldpbeam.transforms.storage import is_local, literal
 
 _WILDCARD = re.compile(r"(\*\*|[*?]|\[!?\]?[^\]]*\])")
@@ -21,14 +21,6 @@ _LITERAL = re.compile(r"\[([*?[])\]")
 #: Where no name begins with a dot.
 _NO_DOT = r"(?!(?<![^/])\.)"
 _EXPRESSIONS = {"**": f"(?:{_NO_DOT}.)*", "*": f"{_NO_DOT}[^/]*", "?": f"{_NO_DOT}[^/]"}
-
-
-class Entry(NamedTuple):
-    """A file: its path, its length in bytes, and when it was written, in seconds since 1970."""
-
-    path: str
-    size: int
-    modified: float
 
 
 def matching(pattern: str) -> list[Entry]:
@@ -69,11 +61,11 @@ def _entries_elsewhere(pattern: str) -> list[Entry]:
     plain = list(itertools.takewhile(_is_name, names))
     if plain == names:
         here = object_stores.object_at(_unescaped(pattern))
-        return [] if here is None else [Entry(*here)]
+        return [] if here is None else [here]
     folder, below = _unescaped("/".join([*plain, ""])), names[len(plain) :]
     listed = object_stores.objects_below(folder, deep=len(below) > 1 or "**" in below[0])
     wanted = _expression(pattern)
-    return [Entry(*each) for each in listed if wanted.fullmatch(each.url)]
+    return [each for each in listed if wanted.fullmatch(each.path)]
 
 
 def _unescaped(pattern: str) -> str:

@@ -78,7 +78,7 @@ def split(path: str) -> tuple[str, str]:
 
 def exists(path: str) -> bool:
     """Whether there is such a file or folder."""
-    return posixpath.exists(path) if is_local(path) else object_stores.exists(path)
+    return posixpath.exists(path) if is_local(path) else object_stores.object_at(path) is not None
 
 
 def rename(source: str, target: str) -> None:
