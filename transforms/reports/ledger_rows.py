@@ -58,19 +58,7 @@ def ledger_fingerprint(study: Study) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
-def payload_key(key: bytes) -> np.uint64:
-    """The key of the hashes of payloads."""
-    return np.uint64(int.from_bytes(hmac.digest(key, _PAYLOADS, "sha256")[:8], "big"))
-
-
-def window_starts(study: Study, times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The start of the window in which each report counts, shape (n,), in milliseconds."""
-    assert study.ledger is not None
-    cells = study.ledger.periods if study.windows is None else study.windows.steps
-    return cells.starts(cells.numbers(times))
-
-
-def report_marks(study: Study, report_ids: pa.Array | None, times: NDArray[np.int64]) -> Unsigned | None:
+def _marks(study: Study, report_ids: pa.Array | None, times: NDArray[np.int64]) -> Unsigned | None:
     """What tells a user's reports of the same window, service and payload apart, shape (n,).
 
     None where a user has one report in a window: an equal report is a copy, and costs nothing. Elsewhere a
@@ -91,30 +79,35 @@ def report_marks(study: Study, report_ids: pa.Array | None, times: NDArray[np.in
 
 
 def received_rows(
+    study: Study,
+    key: bytes,
     users: NDArray[np.uint8],
-    windows: NDArray[np.int64],
+    times: NDArray[np.int64],
+    report_ids: pa.Array | None,
     service: int,
     payloads: NDArray[np.generic],
-    marks: Unsigned | None,
-    key: np.uint64,
 ) -> pa.RecordBatch:
     """The rows of n reports to one service.
 
     Args:
+        study: the study, which has a ledger over periods.
+        key: the key of the ledger, of which that of the hashes of payloads is derived.
         users: the keyed user ids, shape (n, 16).
-        windows: the starts of their windows, shape (n,).
+        times: event times in epoch milliseconds, shape (n,).
+        report_ids: n values, binary; None if no report has one.
         service: the place of the service.
         payloads: the payloads in the type of the mechanism, shape (n,).
-        marks: :func:`report_marks`, which the hashes of payloads include.
-        key: :func:`payload_key`.
     """
+    assert study.ledger is not None
+    cells = study.ledger.periods if study.windows is None else study.windows.steps
     ids = users.view(">u8").astype(np.uint64)
+    of_payloads = np.uint64(int.from_bytes(hmac.digest(key, _PAYLOADS, "sha256")[:8], "big"))
     columns = (
         ids[:, 0],
         ids[:, 1],
-        windows,
-        np.full(len(windows), service, dtype=np.uint16),
-        _hashes(payloads, ids[:, 1], marks, key),
+        cells.starts(cells.numbers(times)),
+        np.full(len(times), service, dtype=np.uint16),
+        _hashes(payloads, ids[:, 1], _marks(study, report_ids, times), of_payloads),
     )
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=RECEIVED_SCHEMA)
 

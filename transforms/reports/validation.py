@@ -29,7 +29,7 @@ from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.counts import CHECKED, IN, MEANT, OUT_OF_RANGE, REFUSED
 from ldpbeam.transforms.reports.dead_letters import CODE, OF_PAYLOADS, PLAIN, Disclosure
 from ldpbeam.transforms.reports.each_attribute import each_attribute
-from ldpbeam.transforms.reports.ledger_rows import payload_key, received_rows, report_marks, window_starts
+from ldpbeam.transforms.reports.ledger_rows import received_rows
 from ldpbeam.transforms.reports.payloads import checked_payloads
 from ldpbeam.transforms.reports.refused import MOST_LISTED, refused
 from ldpbeam.windows import EVERYTHING, FAR, Span
@@ -206,9 +206,11 @@ class Validation:
                             self._received(batch, rows[good], users, ledger_place, payloads[good])
                         )
                     if self.study.panel is not None:
-                        others = self._out_of_turn(batch, name, rows)
-                        reasons[rows[good & others]] = CODE["out_of_turn"]
-                        good = good & ~others
+                        chosen = pa.array(rows)
+                        times = batch.column("event_time").take(chosen).to_numpy(zero_copy_only=False)
+                        turn = in_turn(self.study.panel, name, batch.column("user_id").take(chosen), times)
+                        reasons[rows[good & ~turn]] = CODE["out_of_turn"]
+                        good = good & turn
                     kept = good & ~self._left_out(batch, rows)
                     left = int(np.count_nonzero(kept))
                     counts[OUT_OF_RANGE] += int(np.count_nonzero(good)) - left
@@ -250,7 +252,8 @@ class Validation:
         if "user_id" in batch.schema.names:
             without = is_null(batch.column("user_id"))
             if self.study.without_users:
-                of_users = [rows for name, rows in by_attribute.items() if self._has_users(name)]
+                have = set(self.study.attributes).difference(self.study.without_users)
+                of_users = [rows for name, rows in by_attribute.items() if name in have]
                 without &= np.logical_or.reduce([np.zeros_like(without), *of_users])
             refuse(without, "no_user_id")
             refuse(_is_longer(batch, "user_id", LONGEST_USER_ID), "user_id_too_long")
@@ -276,19 +279,6 @@ class Validation:
                 refuse(problems == code, event_times.PROBLEMS[code - 1][0])
         return reasons
 
-    def _has_users(self, attribute: str | None) -> bool:
-        """Whether it is an attribute of the study whose reports have users."""
-        return attribute in self.study.attributes and attribute not in self.study.without_users
-
-    def _out_of_turn(
-        self, batch: pa.RecordBatch, attribute: str, rows: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Which rows lie in a window that their users do not answer, shape (rows,)."""
-        assert self.study.panel is not None
-        chosen = pa.array(rows)
-        times = batch.column("event_time").take(chosen).to_numpy(zero_copy_only=False)
-        return ~in_turn(self.study.panel, attribute, batch.column("user_id").take(chosen), times)
-
     def _left_out(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which valid rows lie outside the span and are not needed to find duplicates, shape (rows,)."""
         if not self.span.bounded:
@@ -309,14 +299,7 @@ class Validation:
         assert self.ledger_key is not None
         times = batch.column("event_time").to_numpy(zero_copy_only=False)[rows].astype(np.int64)
         ids = batch.column("report_id").take(pa.array(rows)) if "report_id" in batch.schema.names else None
-        return received_rows(
-            users,
-            window_starts(self.study, times),
-            service,
-            payloads,
-            report_marks(self.study, ids, times),
-            payload_key(self.ledger_key),
-        )
+        return received_rows(self.study, self.ledger_key, users, times, ids, service, payloads)
 
     def _reports(
         self,
