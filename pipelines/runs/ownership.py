@@ -69,11 +69,7 @@ STREAMS = Sharing("stream", ("study", "study_fingerprint"), ("study", "study_fin
 
 def is_of_streams(output: str) -> bool:
     """Whether an output folder is one that streams share."""
-    path = join(output, RUN)
-    with contextlib.suppress(ValueError):
-        mark = read_json(path) if exists(path) else None
-        return isinstance(mark, dict) and mark.get("kind") == STREAMS.kind
-    return False
+    return (_mark(output) or {}).get("kind") == STREAMS.kind
 
 
 def owner(job: Output, sharing: Sharing, overwrite: bool = False) -> str | None:
@@ -96,7 +92,7 @@ def owner(job: Output, sharing: Sharing, overwrite: bool = False) -> str | None:
         raise UserError(f"{option}: a folder is needed")
     with named_in_errors(job.output):
         names = names_in(job.output, "*")
-        mark = _mark(job)
+        mark = _mark(job.output)
     if mark is not None and sharing.includes(mark, job):
         return str(mark.get("run", ""))
     if overwrite:
@@ -138,12 +134,10 @@ def _holds(mark: Mapping[str, Any], job: Output, sharing: Sharing) -> str:
     return f"the scheduled runs {study}{changed}{_OTHERWISE}"
 
 
-def _mark(job: Output) -> dict[str, Any] | None:
-    """The ``run.json`` of the output folder; None if it is missing or malformed."""
-    if not exists(job.path(RUN)):
-        return None
+def _mark(output: str) -> dict[str, Any] | None:
+    """The ``run.json`` of an output folder; None if it is missing or malformed."""
     with contextlib.suppress(ValueError):
-        mark = read_json(job.path(RUN))
+        mark = read_json(join(output, RUN)) if exists(join(output, RUN)) else None
         return mark if isinstance(mark, dict) else None
     return None
 
