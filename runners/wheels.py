@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import stat
 import subprocess
 import sys
 import tempfile
@@ -117,35 +116,32 @@ def wheel_of(package: Distribution | str, folder: Path) -> Path:
     information = about[0].parent
     pythons = ".".join(sorted(tag[0] for tag in tags))
     path = folder / f"{information.stem}-{pythons}-none-any.whl"
-    read = ((name, Path(str(source)).read_bytes(), False) for name, source in sorted(files))
+    read = ((name, Path(str(source)).read_bytes()) for name, source in sorted(files))
     write_wheel(path, str(information), read)
     return path
 
 
-def write_wheel(path: Path, information: str, files: Iterable[tuple[str, bytes, bool]]) -> None:
+def write_wheel(path: Path, information: str, files: Iterable[tuple[str, bytes]]) -> None:
     """Write a wheel; the same files give the same bytes.
 
     Args:
         path: the path of the wheel.
         information: the name of the wheel's metadata folder.
-        files: the name and the content of each file, and whether it is executable.
+        files: the name and the content of each file.
     """
     record = []
     with zipfile.ZipFile(path, "w") as wheel:
-        for name, data, program in files:
+        for name, data in files:
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record.append(f"{name},sha256={digest},{len(data)}")
-            _write(wheel, name, data, program)
+            _write(wheel, name, data)
         listed = f"{information}/RECORD"
         _write(wheel, listed, "\n".join([*record, f"{listed},,", ""]).encode())
 
 
-def _write(wheel: zipfile.ZipFile, name: str, data: bytes, program: bool = False) -> None:
+def _write(wheel: zipfile.ZipFile, name: str, data: bytes) -> None:
     # An entry made from a name has the date 1980; one made from a file would have the file's.
-    entry = zipfile.ZipInfo(name)
-    if program:
-        entry.external_attr = (stat.S_IFREG | 0o755) << 16
-    wheel.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    wheel.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
 
 
 def package_in(file: str) -> str:

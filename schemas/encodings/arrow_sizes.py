@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -27,22 +26,15 @@ def sizes_of(data: bytes) -> tuple[int, int]:
         ValueError: if the metadata of a message cannot be read.
     """
     batches = plain = 0
-    for metadata, body in _messages(data):
-        batches += 1
-        plain += _plain(metadata, body)
-    return batches, plain
-
-
-def _messages(data: bytes) -> Iterator[tuple[memoryview, memoryview]]:
-    """The metadata and the body of each dictionary and record batch of a stream."""
     reader = pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
     while True:
         try:
             message = reader.read_next_message()
         except (StopIteration, pa.ArrowException, OSError):
-            return
+            return batches, plain
         if message.type in ("dictionary", "record batch") and message.body is not None:
-            yield memoryview(message.metadata), memoryview(message.body)
+            batches += 1
+            plain += _plain(memoryview(message.metadata), memoryview(message.body))
 
 
 def _plain(metadata: memoryview, body: memoryview) -> int:

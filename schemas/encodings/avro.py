@@ -19,7 +19,7 @@ from ldpbeam.schemas.encodings import compression, per_byte
 from ldpbeam.schemas.encodings.avro_blocks import CORRUPT_BLOCK, MOST_BLOCK_BYTES, Block
 from ldpbeam.schemas.encodings.avro_headers import SYNC_SIZE, Header, write_block, write_header
 from ldpbeam.schemas.encodings.avro_records import RecordColumns, Values, problem_of
-from ldpbeam.schemas.reports.columns import RECORD, Columns, with_most_letters
+from ldpbeam.schemas.reports.columns import RECORD, WRITER_KEY, Columns, with_most_letters
 
 #: A batch has about this many reports, or the blocks that bring it to this many bytes.
 BATCH_REPORTS, BATCH_BYTES = 65_536, 2**24
@@ -125,7 +125,8 @@ class _BlockReader:
         if not isinstance(header.writer_schema, dict) or header.writer_schema.get("type") != "record":
             raise ValueError("its schema is not a record")
         self._columns = RecordColumns(header.writer_schema, wanted)
-        self._metadata = header.metadata_of(wanted)
+        writer = {WRITER_KEY: json.dumps(header.writer_schema)} if wanted.whole else {}
+        self._metadata = {**header.metadata, **writer}
         self._part_records = max(1, _PART_VALUES // header.shape.values)
         self._sync = header.sync
         # fastavro reads a file whose blocks we put there one by one, once they are within bounds.

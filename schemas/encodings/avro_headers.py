@@ -10,7 +10,6 @@ from typing import IO, Any
 import fastavro
 
 from ldpbeam.schemas.avro_schemas import Shape, measure
-from ldpbeam.schemas.reports.columns import WRITER_KEY, Columns
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
@@ -46,12 +45,6 @@ class Header:
     metadata: Mapping[str, str]
     sync: bytes
     shape: Shape
-
-    def metadata_of(self, wanted: Columns) -> Mapping[str, str]:
-        """The metadata of decoded batches, which say how to read whole records if these are wanted."""
-        return (
-            {**self.metadata, WRITER_KEY: json.dumps(self.writer_schema)} if wanted.whole else self.metadata
-        )
 
 
 def read_header(stream: IO[bytes]) -> Header:

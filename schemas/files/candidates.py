@@ -37,14 +37,14 @@ class CandidateTable:
         until: the first event time after it.
         place: the place of each row.
         name: the name that it has.
-        origin: the file of each row, and its number there, from 1 on.
+        files: the path of each file, and how many rows it has.
     """
 
     since: Integers
     until: Integers
     place: Integers
     name: pa.Array
-    origin: Sequence[tuple[str, int]]
+    files: tuple[tuple[str, int], ...]
 
     def of_window(self, window: Bounds | None, places: int) -> Candidates | None:
         """The names in a window, of the rows whose times hold all of it; None if there are none."""
@@ -75,26 +75,12 @@ def read_table(files: Sequence[tuple[str, bytes]], places: int, clock: Clock | N
         until=np.concatenate(until),
         place=np.concatenate(place),
         name=pa.concat_arrays(name),
-        origin=_Origins([path for path, _ in files], [len(part[3]) for part in parts]),
+        files=tuple((path, len(part[3])) for (path, _), part in zip(files, parts, strict=True)),
     )
     codes = pc.dictionary_encode(table.name).indices.to_numpy().astype(np.int64)
     _check_once(table, codes, "name")
     _check_once(table, table.place, "place")
     return table
-
-
-class _Origins(Sequence[tuple[str, int]]):
-    """The file and the number of each row."""
-
-    def __init__(self, paths: Sequence[str], rows: Sequence[int]) -> None:
-        self._paths, self._starts = paths, np.cumsum([0, *rows])
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def __getitem__(self, row: int) -> tuple[str, int]:  # type: ignore[override]
-        number = int(np.searchsorted(self._starts, row, "right")) - 1
-        return self._paths[number], row - int(self._starts[number]) + 1
 
 
 _Columns = tuple[Integers, Integers, Integers, pa.Array]
@@ -185,7 +171,8 @@ def _check_once(table: CandidateTable, keys: Integers, what: str) -> None:
     overlap = np.flatnonzero(alike & (table.since[order][1:] < table.until[order][:-1]))
     if len(overlap):
         one, other = sorted(order[overlap[0] : overlap[0] + 2].tolist())
-        (path, first), (other_path, second) = table.origin[one], table.origin[other]
+        rows = [(path, row) for path, several in table.files for row in range(1, several + 1)]
+        (path, first), (other_path, second) = rows[one], rows[other]
         where = f"row {second:,} and row {first:,}" + (f" of {path}" if path != other_path else "")
         named = cut_short(repr(table.name[other].as_py())) if what == "name" else table.place[other]
         given = "has two places" if what == "name" else "has two names"

@@ -105,21 +105,14 @@ def capped(key: WindowKey, statistics: GroupStatistics, limit: int) -> list[Snap
     Reports without a group form the group None, which counts towards the limit. Groups that a fold merged are
     among all others; one that several folds merged is counted as often.
     """
-    merged = [
-        (groups_merged(group), statistic)
-        for (_, group), statistic in statistics.items()
-        if groups_merged(group)
-    ]
-    groups = [
-        (group, group_statistic)
-        for (_, group), group_statistic in statistics.items()
-        if not groups_merged(group)
-    ]
+    merged = {group: groups_merged(group) for _, group in statistics}
+    groups = [(group, statistic) for (_, group), statistic in statistics.items() if not merged[group]]
     ranked = sorted(groups, key=lambda entry: (-entry[1].reports, entry[0] is not None, entry[0] or ""))
     largest = sorted(ranked[:limit], key=lambda entry: (entry[0] is not None, entry[0] or ""))
     kept = [Snapshot(*key, group, 0, statistic) for group, statistic in largest]
-    rest = [statistic for _, statistic in (*ranked[limit:], *merged)]
+    rest = [statistic for _, statistic in ranked[limit:]]
+    others = len(rest) + sum(merged.values())
+    rest += [statistic for (_, group), statistic in statistics.items() if merged[group]]
     if rest:
-        others = len(ranked[limit:]) + sum(count for count, _ in merged)
         kept.append(Snapshot(*key, None, others, merge(rest)))
     return kept
