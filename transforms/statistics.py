@@ -23,7 +23,7 @@ from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
 from ldpbeam.transforms.windows.drop_report_ids import DropDuplicateIds
 from ldpbeam.transforms.windows.panes import Panes
-from ldpbeam.transforms.windows.split import LeaveOutside
+from ldpbeam.transforms.windows.split import inside
 from ldpbeam.transforms.windows.unbounded import FoldStream
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -79,8 +79,11 @@ class BatchStatistics(beam.PTransform):
             # Drop reports outside the span after duplicates: one outside can make one inside a duplicate.
             # Of those without an id, none is left that lies outside.
             if span.bounded:
-                first, outside = first | "InSpan" >> LeaveOutside(span)
-                counts.append(outside)
+                in_span = first | "InSpan" >> beam.FlatMap(inside, span).with_outputs(
+                    COUNTS, main="inside"
+                ).with_output_types(pa.RecordBatch)
+                first = in_span.inside
+                counts.append(in_span[COUNTS])
             reports = plain, first
         statistics, folded = reports | "GroupUsers" >> FoldBatch(study, self.shards, span)
         counts.append(folded)

@@ -134,27 +134,8 @@ class Split(beam.DoFn):
             yield timestamp(max(earliest, watermark)), (key, piece)
 
 
-@dataclass(eq=False)
-class LeaveOutside(beam.PTransform):
-    """Drop the reports outside a span from batches of a channel: ``--from`` and ``--to``.
-
-    A part of a window would give a wrong estimate of it, so in a study with windows the span is one of whole
-    windows. Gives batches, and counts of the dropped reports.
-    """
-
-    span: Span
-
-    def expand(
-        self, reports: beam.PCollection[pa.RecordBatch]
-    ) -> tuple[beam.PCollection[pa.RecordBatch], beam.PCollection[tuple[str, int]]]:
-        """Filter every batch by itself."""
-        sorted_out = reports | "LeaveOutside" >> beam.FlatMap(_inside, self.span).with_outputs(
-            COUNTS, main="inside"
-        ).with_output_types(pa.RecordBatch)
-        return sorted_out.inside, sorted_out[COUNTS]
-
-
-def _inside(batch: pa.RecordBatch, span: Span) -> Iterable[Any]:
+def inside(batch: pa.RecordBatch, span: Span) -> Iterable[Any]:
+    """Emit the reports of a batch inside a span, ``--from`` and ``--to``, and how many are outside."""
     outside = span.outside(batch.column("event_time").to_numpy())
     if not outside.any():
         yield batch
