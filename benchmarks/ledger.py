@@ -22,8 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from ldpbeam.folders.output import LEDGER_FOLDER, LEDGER_SUMS, Output
-from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile
-from ldpbeam.pipelines.runs.ledger_sums import write_sums
+from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, write_sums
 from ldpbeam.schemas.outputs.ledger_format import RECEIVED_SCHEMA, About, write_rows
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports.ledger_rows import ledger_fingerprint

@@ -13,7 +13,7 @@ from benchmarks.scale.measuring.meter import outputs
 from benchmarks.scale.measuring.reports import channel_batches
 from benchmarks.scale.setting import filled, study_of
 from benchmarks.scale.tables import tables
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.emitted import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.piece_keys import PieceKey

@@ -20,8 +20,8 @@ from ldpbeam.domains import Floats, KeyValuePairs, KeyValues
 from ldpbeam.mechanisms import SecureUniforms, Uniforms
 from ldpbeam.memoised import check_device_key
 from ldpbeam.schemas.reports.casts import as_text, cast_column
-from ldpbeam.schemas.reports.memos import memo_of
 from ldpbeam.schemas.reports.payloads import payload_column
+from ldpbeam.schemas.reports.stamps import memo_of
 from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339

@@ -134,8 +134,7 @@ def _adding_up(request: Request, folder: Path) -> Callable[[], None]:
     if request.engine.runner == LOCAL:
         return partial(_add_up_here, request.job, folder)
     # Beam takes longer to import than a small run takes.
-    from ldpbeam.pipelines.graphs.batch_stages import build
-    from ldpbeam.pipelines.graphs.run import run_pipeline
+    from ldpbeam.pipelines.graphs.batch_stages import build, run_pipeline
     from ldpbeam.runners.engines import engine_of
 
     engine = engine_of(request.engine, folder, given=request.beam_arguments)

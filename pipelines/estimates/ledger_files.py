@@ -19,8 +19,14 @@ from ldpbeam.answers.ledger_sentences import sentences
 from ldpbeam.cells import Cells
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import ESTIMATES, LEDGER, LEDGER_PERIODS, Output, names_in
-from ldpbeam.pipelines.runs.ledger_folder import ReceivedFile, bring_streams_together, files_of, unmoved
-from ldpbeam.pipelines.runs.ledger_sums import user_reports, write_sums
+from ldpbeam.pipelines.runs.ledger_folder import (
+    ReceivedFile,
+    bring_streams_together,
+    files_of,
+    unmoved,
+    user_reports,
+    write_sums,
+)
 from ldpbeam.pipelines.runs.scheduled import Scheduled
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.ledger_format import About

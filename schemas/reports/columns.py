@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from ldpbeam.cells import Clock
 from ldpbeam.schemas.reports.casts import cast_column, is_null
-from ldpbeam.schemas.reports.near import meant, meant_fields
+from ldpbeam.schemas.reports.fields import meant, meant_fields
 from ldpbeam.schemas.writer_schemas import NO_SCHEMAS, WriterSchemas
 
 #: Metadata keys of a report file that give the attribute and the service for records without them.

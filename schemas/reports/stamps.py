@@ -15,6 +15,7 @@ from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.memoised import Memo
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
     DOMAIN_KEY,
@@ -155,3 +156,11 @@ def problem(
         return None
     where, differs = min(tried, key=lambda entry: len(entry[1]))
     return f"its stamp differs from the study's {where}: {', '.join(differs)}"
+
+
+def memo_of(study: Study, attribute: Attribute, index: int) -> Memo:
+    """The memo of ``attribute.versions[index]``, whose clients remember their noise."""
+    version = attribute.versions[index]
+    assert version.lifetime is not None
+    domain = domain_hash(attribute.domain)
+    return Memo(study.name, attribute.name, version.service, version.version, domain, version.lifetime)

@@ -21,10 +21,10 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.schemas.writer_schemas import WriterSchemas
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
-from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, sniff
 from ldpbeam.transforms.sources.read import read_range, split_or_keep
+from ldpbeam.transforms.statistics import ValidateReports
 
 SEEDS = Path(__file__).parents[1] / "data" / "fuzz"
 STUDY = parse_study("""\

@@ -23,7 +23,7 @@ attributes:
     services: {a: {mechanism: square_wave, epsilon: 1.0}, b: {mechanism: piecewise, epsilon: 1.0}}
     estimates: {alone: {estimator: ems, services: [a]}}
 """
-COMBINED = "ldpbeam.transforms.windows.combine:CombineGroups.extract_output"
+COMBINED = "ldpbeam.transforms.windows.coders:CombineGroups.extract_output"
 ALONE = "ldpbeam.pipelines.commands.estimate:tally_here"
 ESTIMATED = "ldpbeam.pipelines.commands.estimate:estimate_all"
 

@@ -19,7 +19,7 @@ from ldpbeam import Categories, Numeric, build_mechanism
 from ldpbeam.mechanisms import SecureUniforms
 from ldpbeam.memoised import Lifetime, Memo, memos
 from ldpbeam.memoised.memos import draws_of
-from ldpbeam.schemas.reports.memos import memo_of
+from ldpbeam.schemas.reports.stamps import memo_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 
 KEY = bytes(range(16))

@@ -17,8 +17,7 @@ from ldpbeam.folders.output import LEDGER_PARTS
 from ldpbeam.inputs.files import find_input
 from ldpbeam.pipelines.commands import estimate as estimate_command
 from ldpbeam.pipelines.graphs.batch import BatchJob
-from ldpbeam.pipelines.graphs.batch_stages import build
-from ldpbeam.pipelines.graphs.run import run_pipeline
+from ldpbeam.pipelines.graphs.batch_stages import build, run_pipeline
 from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.pipelines.spool.batch import tally_here
 from ldpbeam.runners.engines import Engine

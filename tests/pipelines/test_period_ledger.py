@@ -31,8 +31,8 @@ from ldpbeam.pipelines.runs.ledger_folder import (
     files_of,
     keeping,
     ledger_key,
+    write_sums,
 )
-from ldpbeam.pipelines.runs.ledger_sums import write_sums
 from ldpbeam.pipelines.runs.locks import locked
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -40,7 +40,7 @@ from ldpbeam.spent import PeriodSpent
 from ldpbeam.study import Study
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.ledger_parts import Keeping
-from ldpbeam.transforms.outputs.write_received import WriteReceived
+from ldpbeam.transforms.outputs.on_engines import WriteReceived
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 from ldpbeam.transforms.reports.ledger_rows import distinct
 from ldpbeam.transforms.reports.validation import Validation, checked_columns
@@ -53,7 +53,7 @@ KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 def few_rows_at_once() -> Iterator[None]:
     """Files of many batches, which are added up in many parts, and sums that each run changes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ldpbeam.pipelines.runs.ledger_sums.MOST_READ", math.inf)
+        patch.setattr("ldpbeam.pipelines.runs.ledger_folder.MOST_READ", math.inf)
         patch.setattr("ldpbeam.answers.ledger_queries.ANSWER_ROWS", 8)
         patch.setattr("ldpbeam.schemas.outputs.ledger_format.BATCH_ROWS", 4)
         yield

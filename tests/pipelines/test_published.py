@@ -30,8 +30,8 @@ from ldpbeam.pipelines.spool.finish import Finishing, Pane
 from ldpbeam.pipelines.spool.place import StreamOutput
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
+from ldpbeam.transforms.outputs.on_engines import WriteSnapshots
 from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, snapshot_file
-from ldpbeam.transforms.outputs.write_snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.segments import write_panes
 from ldpbeam.transforms.windows.cut import Pieces, each_window

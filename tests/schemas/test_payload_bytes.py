@@ -17,7 +17,7 @@ from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding, SampledCoor
 from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.reports.payloads import bytes_in, payload_column, payloads_in
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.emitted import BatchCoder
 
 reproducibly = settings(derandomize=True, deadline=None, max_examples=100)
 WIDTH = 3

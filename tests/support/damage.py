@@ -21,10 +21,10 @@ from ldpbeam.schemas.messages.binary import ARROW, BadMessage, Message
 from ldpbeam.schemas.messages.decode import decode_messages
 from ldpbeam.transforms.reports.dead_letters import DEAD as DEAD_TAG
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import BadFile, sniff
 from ldpbeam.transforms.sources.read import DAMAGE, read_range, split_or_keep
+from ldpbeam.transforms.statistics import ValidateReports
 from support import inputs
 
 WANTED = wanted_columns(inputs.STUDY, None, None)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ldpbeam.schemas.reports.memos import memo_of
+from ldpbeam.schemas.reports.stamps import memo_of
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.tally import Tally

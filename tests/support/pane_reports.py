@@ -19,8 +19,8 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.statistics import ValidateReports
 from ldpbeam.windows import Span
 
 SECOND = 1000

@@ -23,8 +23,7 @@ from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.kept import at_most, users_alike
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import attribute_name
-from ldpbeam.transforms.windows.bounded import Aggregate, FoldBatch
-from ldpbeam.transforms.windows.drop_report_ids import DropDuplicateIds
+from ldpbeam.transforms.windows.bounded import Aggregate, DropDuplicateIds, FoldBatch
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 from support.pane_reports import times_of

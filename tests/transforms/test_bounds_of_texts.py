@@ -23,7 +23,7 @@ from ldpbeam.schemas.encodings.avro_headers import write_header
 from ldpbeam.schemas.files.json_lines import MOST_LINE_BYTES
 from ldpbeam.schemas.messages.decode import JSON, Message, decode_messages
 from ldpbeam.schemas.reports.columns import MECHANISM_KEY, NEEDED, Columns
-from ldpbeam.schemas.reports.near import LONGEST_NAME, MOST_NAMES
+from ldpbeam.schemas.reports.fields import LONGEST_NAME, MOST_NAMES
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_GROUPS
 from ldpbeam.transforms.outputs.panes import PANES

@@ -14,16 +14,15 @@ from support.inputs import answered
 
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Statistic, difference, empty, merge
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, disclosed, in_columns
-from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.emitted import BatchCoder
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.read import FileInput
 from ldpbeam.transforms.sources.read_input import ReadInput
+from ldpbeam.transforms.statistics import ValidateReports
 from ldpbeam.transforms.windows import coders
 from ldpbeam.transforms.windows import piece_keys as keys
-from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
-from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.coders import CombineGroups, KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.groups import GroupStatistics
 from ldpbeam.transforms.windows.piece_keys import GroupKey
 

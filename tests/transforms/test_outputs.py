@@ -20,11 +20,10 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.study import Publish
 from ldpbeam.transforms import storage
-from ldpbeam.transforms.outputs.dead_letters import WriteDeadLetters
 from ldpbeam.transforms.outputs.letter_files import DEAD_LETTER_SHARDS
 from ldpbeam.transforms.outputs.names import snapshot_name, window_in
+from ldpbeam.transforms.outputs.on_engines import WriteDeadLetters, WriteSnapshots
 from ldpbeam.transforms.outputs.snapshots import SHARED_FILES
-from ldpbeam.transforms.outputs.write_snapshots import WriteSnapshots
 from ldpbeam.transforms.reports.dead_letters import DeadLetter, Disclosure, in_columns
 from ldpbeam.transforms.reports.emitted import emit
 from ldpbeam.windows import Windows

@@ -25,8 +25,8 @@ from ldpbeam.transforms.reports import dead_letters
 from ldpbeam.transforms.reports.batches import version_index
 from ldpbeam.transforms.reports.counts import COUNTS
 from ldpbeam.transforms.reports.dead_letters import DEAD, OF_PAYLOADS, REASONS, Disclosure
-from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.statistics import ValidateReports
 from ldpbeam.windows import Span
 
 STUDY = parse_study(

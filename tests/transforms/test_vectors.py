@@ -14,7 +14,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, join
 from ldpbeam.transforms.reports.batches import tagged
-from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.coders import CombineGroups
 from ldpbeam.transforms.windows.groups import tallied
 
 TEXT = """

@@ -2,7 +2,7 @@
 
 A user's report never makes another user's a duplicate. Report ids, which clients write, and deliveries, which
 they do not, are never compared with each other. A batch run compares the ids of all reports, whatever their
-windows (:mod:`ldpbeam.transforms.windows.drop_report_ids`). A stream compares the ids within one shard of
+windows (:mod:`ldpbeam.transforms.windows.bounded`). A stream compares the ids within one shard of
 users and one window, when it folds the shard. Pure functions over batches.
 """
 

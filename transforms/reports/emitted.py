@@ -1,4 +1,4 @@
-"""What DoFns emit beside their main output: counts and dead letters."""
+"""What DoFns emit: batches, which have a coder of their own, and beside them counts and dead letters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.metrics import Metrics
 
-from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.counts import COMPUTED_FROM, COUNTS, DAMAGED, IN
 from ldpbeam.transforms.reports.dead_letters import (
     DEAD,
@@ -67,3 +66,33 @@ def emit_decoded(parts: Iterable[pa.RecordBatch | DeadLetter], disclosure: Discl
     if letters:
         yield count(IN, sum(letter.reports for letter in letters))
         yield from emit(in_columns(letters, disclosure), disclosure)
+
+
+class BatchCoder(beam.coders.Coder):
+    """Encodes a batch as a compressed Arrow IPC stream; by default Beam would pickle it."""
+
+    _options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
+
+    def encode(self, value: pa.RecordBatch) -> bytes:
+        """The bytes of the IPC stream."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, value.schema, options=self._options) as writer:
+            writer.write_batch(value)
+        encoded: bytes = sink.getvalue().to_pybytes()
+        return encoded
+
+    def decode(self, encoded: bytes) -> pa.RecordBatch:
+        """The batch."""
+        with pa.ipc.open_stream(encoded) as reader:
+            return reader.read_next_batch()
+
+    def estimate_size(self, value: pa.RecordBatch) -> int:
+        """The bytes in memory. Beam asks at each step, and by default encodes the batch to answer."""
+        return int(value.nbytes)
+
+    def is_deterministic(self) -> bool:
+        """False, so that Beam refuses a batch as a key."""
+        return False
+
+
+beam.coders.registry.register_coder(pa.RecordBatch, BatchCoder)

@@ -1,6 +1,6 @@
 """Validation: decoded batches become batches of one channel, and invalid reports become dead letters.
 
-Pure functions over batches; :mod:`ldpbeam.transforms.reports.validate` is the Beam transform.
+Pure functions over batches; :mod:`ldpbeam.transforms.statistics` is the Beam transform.
 """
 
 from __future__ import annotations

@@ -1,21 +1,24 @@
-"""The flow of a batch run: a shuffle brings the reports of a shard together, then they are folded."""
+"""The flow of a batch run: shuffles bring equal ids, and the reports of a shard, together to be folded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
+from ldpbeam.transforms.joining.report_ids import compared, compared_by_id, first_of_ids
 from ldpbeam.transforms.reports.counts import COUNTS
-from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.reports.emitted import count
+from ldpbeam.transforms.windows.coders import CombineGroups
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, snapshots
-from ldpbeam.transforms.windows.piece_keys import WindowGroupKey, WindowKey
+from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowGroupKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, GroupPieces, beside, parted
 from ldpbeam.windows import EVERYTHING, Span
 
@@ -116,3 +119,60 @@ def _alone(element: tuple[WindowKey, GroupStatistics], study: Study) -> tuple[st
 def _pane(element: tuple[WindowKey, Iterable[GroupStatistics]], study: Study) -> tuple[str, list[Snapshot]]:
     key, groups = element
     return _alone((key, added_up(list(groups))), study)
+
+
+_IDENTIFIED = "identified"
+
+
+@dataclass(eq=False)
+class DropDuplicateIds(beam.PTransform):
+    """Drop a user's duplicates by report id from batches of a channel, over all windows.
+
+    Reports without an id are not shuffled. Reports with one are shuffled by shard of their ids. Where
+    several reports of a user count, all are shuffled by shard of users; others are dropped.
+
+    Gives batches of the reports without an id, batches of those with one, and counts of the duplicates.
+
+    Attributes:
+        study: the study.
+        shards: the number of shards of report ids, or of users.
+    """
+
+    study: Study
+    shards: int
+
+    def expand(
+        self, reports: beam.PCollection[pa.RecordBatch]
+    ) -> tuple[
+        beam.PCollection[pa.RecordBatch],
+        beam.PCollection[pa.RecordBatch],
+        beam.PCollection[tuple[str, int]],
+    ]:
+        """Part reports with and without an id, and bring equal ids together to keep one of each."""
+        alike = compared(self.study)
+        parted = reports | "ByReportId" >> beam.FlatMap(_by_comparison, self.study).with_outputs(
+            _IDENTIFIED, main="plain"
+        ).with_output_types(pa.RecordBatch)
+        column = "report_id" if alike.most is None else "user"
+        by_id = Pieces(None, self.shards, column=column, alike=lambda _: alike)
+        grouped, counts = (parted[_IDENTIFIED],) | "GroupReportIds" >> GroupPieces(by_id)
+        first = grouped | "FirstOfReportIds" >> beam.FlatMap(_first_of_report_ids, self.study).with_outputs(
+            COUNTS, main="first"
+        ).with_output_types(pa.RecordBatch)
+        return parted.plain, first.first, [*counts, first[COUNTS]] | "Counts" >> beam.Flatten()
+
+
+def _by_comparison(batch: pa.RecordBatch, study: Study) -> Iterable[Any]:
+    """Emit the reports that are compared to the output ``identified``, and the others to the main output."""
+    identified, plain = compared_by_id(study, batch)
+    if identified.num_rows:
+        yield beam.pvalue.TaggedOutput(_IDENTIFIED, identified)
+    if plain.num_rows:
+        yield plain
+
+
+def _first_of_report_ids(element: tuple[PieceKey, Iterable[pa.RecordBatch]], study: Study) -> Iterable[Any]:
+    key, pieces = element
+    for first, counts in first_of_ids(study, study.attribute(key.attribute), pieces):
+        yield from first
+        yield from (count(*dropped) for dropped in counts)

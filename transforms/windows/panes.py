@@ -26,11 +26,10 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.schemas.outputs.snapshots import EARLY, LATE, ON_TIME, Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import names_of, with_names
-from ldpbeam.transforms.engine_times import timestamp
-from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
-from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.coders import CombineGroups, KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
 from ldpbeam.transforms.windows.piece_keys import WindowKey
+from ldpbeam.transforms.windows.split import timestamp
 
 #: The gains in the state of a window are merged once for this many new gains, on average.
 SIDE_BY_SIDE = 4

@@ -14,9 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.joining.kept import in_parts
-from ldpbeam.transforms.reports import batch_coder  # noqa: F401 - registers the coder of batches
 from ldpbeam.transforms.reports.counts import COUNTS, OUT_OF_RANGE
 from ldpbeam.transforms.reports.emitted import count
 from ldpbeam.transforms.windows import coders  # noqa: F401 - registers the coders of keys
@@ -203,3 +201,8 @@ def outputs(study: Study, window: Bounds | None, folded: Folded) -> Iterator[Any
     """The outputs of a DoFn: (:class:`WindowKey`, statistics of its groups), and counts."""
     yield from by_window(folded.statistics, window)
     yield from (count(name, reports) for name, reports in folded.counts(study))
+
+
+def timestamp(milliseconds: int) -> Timestamp:
+    """Epoch milliseconds as Beam's timestamp."""
+    return Timestamp(micros=1000 * milliseconds)

@@ -23,17 +23,15 @@ from apache_beam.transforms.userstate import (
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.study import Study
-from ldpbeam.transforms.engine_times import timestamp
 from ldpbeam.transforms.joining.kept import can_be_kept, concatenated
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.counts import COUNTS, LATE, LATE_IN_WINDOWS
-from ldpbeam.transforms.reports.emitted import count
+from ldpbeam.transforms.reports.emitted import BatchCoder, count
 from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
 from ldpbeam.transforms.windows.cut import Pieces, each_longer, each_window, together
 from ldpbeam.transforms.windows.fold import Fold, Folded, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, gains
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
-from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, outputs, parted
+from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, outputs, parted, timestamp
 from ldpbeam.windows import Bounds
 
 #: The state of a shard and window is looked through when it has this many reports, and twice as many.

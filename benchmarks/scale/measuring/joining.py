@@ -13,7 +13,7 @@ from benchmarks.scale.measuring.meter import line, spent
 from benchmarks.scale.measuring.reports import channel_batches, joined
 from benchmarks.scale.setting import shard_reports, study_of
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.emitted import BatchCoder
 from ldpbeam.transforms.windows.fold import Fold
 from ldpbeam.transforms.windows.piece_keys import PieceKey
 

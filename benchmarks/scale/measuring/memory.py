@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.scale.measuring.meter import forget_peak, resident
 from benchmarks.scale.measuring.reports import joined
 from benchmarks.scale.setting import study_of
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.emitted import BatchCoder
 
 
 def measure(folder: Path) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from benchmarks.scale.measuring.meter import forget_peak, resident, spent
 from benchmarks.scale.measuring.reports import statistic_of
 from benchmarks.scale.setting import shard_reports, study_of
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
-from ldpbeam.transforms.windows.coders import AccumulatorCoder
-from ldpbeam.transforms.windows.combine import CombineGroups
+from ldpbeam.transforms.windows.coders import AccumulatorCoder, CombineGroups
 from ldpbeam.transforms.windows.groups import GroupStatistics
 from ldpbeam.transforms.windows.piece_keys import GroupKey
 

@@ -14,10 +14,10 @@ from benchmarks.scale.measuring.reports import sent
 from benchmarks.scale.setting import filled, study_of
 from ldpbeam.pipelines.simulated.report_files import write_reports
 from ldpbeam.schemas.encodings.avro import BATCH_REPORTS
-from ldpbeam.transforms.reports.validate import ValidateReports
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.files import ReportFile, split
 from ldpbeam.transforms.sources.read import read_range
+from ldpbeam.transforms.statistics import ValidateReports
 from ldpbeam.transforms.windows.cut import Pieces
 from ldpbeam.transforms.windows.split import Split
 

@@ -15,8 +15,8 @@ from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.study import Study
 from ldpbeam.transforms.joining.join import join
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
 from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.emitted import BatchCoder
 
 #: When the reports of batches begin: midnight of 1 January 2026, in UTC.
 START = 1_767_225_600_000

@@ -12,7 +12,7 @@ import pyarrow as pa
 from benchmarks.scale.measuring.meter import line, spent
 from benchmarks.scale.measuring.reports import channel_batches
 from benchmarks.scale.setting import study_of
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
+from ldpbeam.transforms.reports.emitted import BatchCoder
 from ldpbeam.transforms.windows.coders import KeyCoder
 from ldpbeam.transforms.windows.piece_keys import PieceKey
 

@@ -14,11 +14,11 @@ from benchmarks.scale.measuring.meter import line, outputs, spent
 from benchmarks.scale.measuring.reports import sent
 from benchmarks.scale.setting import HOUR, MESSAGE_REPORTS, filled, study_of
 from ldpbeam.schemas.messages.decode import together
-from ldpbeam.transforms.reports.batch_coder import BatchCoder
-from ldpbeam.transforms.reports.validate import ValidateReports
+from ldpbeam.transforms.reports.emitted import BatchCoder
 from ldpbeam.transforms.reports.validation import wanted_columns
 from ldpbeam.transforms.sources.poll_batches import batches_of
 from ldpbeam.transforms.sources.pubsub import BATCH_MESSAGES
+from ldpbeam.transforms.statistics import ValidateReports
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.split import Split
 
