@@ -16,10 +16,7 @@ from ldpbeam.printing import note
 from ldpbeam.transforms.outputs.publish import ToPubSub
 from ldpbeam.transforms.sources.pubsub import PubSubFeed, emulator, merged
 
-_PLACE = re.compile(r"projects/([^/]+)/(subscriptions|topics)/([^/]+)")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
-#: The characters of Google's shortest project ids.
-SHORTEST_PROJECT = 6
+_PLACE = re.compile(r"projects/[^/]{6,}/(subscriptions|topics)/[A-Za-z][A-Za-z0-9._~+%-]{2,254}")
 #: Seconds to wait for a Pub/Sub server that does not answer.
 SERVER_SECONDS = 10.0
 #: The acknowledgement deadline of a subscription that a run creates.
@@ -139,15 +136,8 @@ def check_name(option: str, given: str, kind: str) -> None:
         UserError: if it has another form, is of the other kind, or a part of it is no name.
     """
     match = _PLACE.fullmatch(given)
-    if match is None or match[2] != kind:
-        raise UserError(f"{option} {given}: write it as projects/PROJECT/{kind}/NAME")
-    if len(match[1]) < SHORTEST_PROJECT:
+    if match is None or match[1] != kind:
         raise UserError(
-            f"{option} {given}: {match[1]!r} is not a project id, which has {SHORTEST_PROJECT} characters or "
-            "more"
-        )
-    if not _NAME.fullmatch(match[3]):
-        raise UserError(
-            f"{option} {given}: {match[3]!r} is not a name of Pub/Sub, which starts with a letter and has 3 "
-            "to 255 letters, digits and . _ ~ + % -"
+            f"{option} {given}: write it as projects/PROJECT/{kind}/NAME; a project id has 6 characters or "
+            "more, and a name starts with a letter and has 3 to 255 letters, digits and . _ ~ + % -"
         )

@@ -58,9 +58,9 @@ def topic(text: str) -> None:
             )
             for form in ("", "reports", "projects//topics/abc", "projects/project/{}/abc")
         ),
-        (subscription, "projects/abcde/subscriptions/reports", "'abcde' is not a project id, which has 6"),
-        (subscription, "projects/project/subscriptions/s", "'s' is not a name of Pub/Sub, which starts with"),
-        (subscription, "projects/project/subscriptions/1st", "'1st' is not a name of Pub/Sub"),
+        (subscription, "projects/abcde/subscriptions/reports", "a project id has 6 characters or more"),
+        (subscription, "projects/project/subscriptions/s", "a name starts with a letter"),
+        (subscription, "projects/project/subscriptions/1st", "a name starts with a letter"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_is_one_sentence(
