@@ -125,7 +125,8 @@ def of_a_population(record: EstimateRecord) -> EstimateRecord:
     drawn = normal_quantile(0.5 + level / 2) * np.sqrt(
         np.clip(shares * (1.0 - shares), 0.0, None) / max(record.users or record.reports, 1)
     )
-    widened = shares + [[-1.0], [1.0]] * np.hypot(ends - shares, drawn)
+    added = np.add if record.intervals.liars else np.hypot
+    widened = shares + [[-1.0], [1.0]] * added(np.abs(ends - shares), drawn)
     wider = record.intervals.ends["certain"] | {"frequencies": Ends.of(widened.T)}
     return replace(record, intervals=replace(record.intervals, ends={"certain": wider}, narrowest=None))
 

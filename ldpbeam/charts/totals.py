@@ -78,7 +78,8 @@ def _intervals(
             columns = np.array([own.ends[condition][part].columns for own in held])
             if condition == CERTAIN and part in ("mean", "frequencies") and first.keys is None:
                 middle = np.clip(numbers[part].reshape(len(held), -1, 1), columns[..., :1], columns[..., 1:])
-                errors = np.hypot.reduce(weights[:, None, None] * (columns - middle))
+                added = np.add if held[0].liars else np.hypot
+                errors = added.reduce(weights[:, None, None] * np.abs(columns - middle))
                 parts[part] = np.tensordot(weights, middle, 1) + errors * [-1.0, 1.0]
             else:
                 parts[part] = np.tensordot(weights, columns, 1)
@@ -86,8 +87,9 @@ def _intervals(
             parts["quantiles"] = _of_quantiles(first, held[0].at, parts["cdf"], condition)
     flags = {condition: flag for own in reversed(held) for condition, flag in own.flags.items()}
     return Intervals(
-        held[0].level, ends=by_condition(**ends), at=held[0].at, methods=held[0].methods, flags=flags
-    )
+        held[0].level, ends=by_condition(**ends), at=held[0].at, methods=held[0].methods, flags=flags,
+        liars=held[0].liars,
+    )  # fmt: skip
 
 
 def _of_quantiles(first: EstimateRecord, at: Sequence[float], cdf: Floats, condition: str) -> Floats:

@@ -21,6 +21,8 @@ class WantedIntervals:
         any_look: near this many reports, the intervals that hold at every look are narrowest.
         liars: the largest share of the people of an estimate who may send anything; certain intervals hold
             the numbers of the others. In [0, 0.5).
+        named_only: whether the mean of a number, and its ``quantiles`` and ``ranges``, hold together, and
+            nothing else has certain intervals, which makes these narrower.
     """
 
     level: float = 0.95
@@ -29,6 +31,7 @@ class WantedIntervals:
     ranges: tuple[tuple[float, float], ...] = ()
     any_look: int = 10_000
     liars: float = 0.0
+    named_only: bool = False
 
 
 def each_level(level: float, many: int, simultaneous: bool) -> float:

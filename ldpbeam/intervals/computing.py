@@ -58,10 +58,11 @@ def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
     else:
         kinds = explain_numbers(attribute)
     together = ", wide enough to hold all shares at once" if wanted.simultaneous else ""
+    named = " Only the mean, and named quantiles and ranges, have certain ones." if wanted.named_only else ""
     liars = f" Certain ones are {honest(wanted.liars)}." if wanted.liars else ""
     return (
         f"Estimates of {attribute.name!r} have {100.0 * wanted.level:g}% intervals{together}: of {kinds}. "
-        f"They are for the people whose reports are used, and do not depend on the estimator.{liars}"
+        f"They are for the people whose reports are used, and do not depend on the estimator.{named}{liars}"
     )
 
 

@@ -22,14 +22,14 @@ from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
 from ldpbeam.estimators.auto.numbers import by_bucket, fit
 from ldpbeam.estimators.question import Question
-from ldpbeam.intervals.answer import UNBIASED_SUMS, WantedIntervals
+from ldpbeam.intervals.answer import UNBIASED_SUMS, WantedIntervals, each_level
 from ldpbeam.intervals.blurred import blurred_shares
 from ldpbeam.intervals.flags import UNEXPLAINED
 from ldpbeam.intervals.if_smooth import if_smooth
 from ldpbeam.intervals.liars import NO_BOUND
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.spread import variance_interval
-from ldpbeam.intervals.strict import STRICT, cdf_places, strict_intervals
+from ldpbeam.intervals.strict import NOT_NAMED, STRICT, cdf_places, named_numbers, strict_intervals
 from ldpbeam.mechanisms import NumericMechanism
 from ldpbeam.over_time.joined_windows import JoinedCells
 from ldpbeam.over_time.variance_by_user import added_noise
@@ -176,7 +176,9 @@ def explain_numbers(attribute: Attribute) -> str:
 def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     """The intervals of a number's distribution, and of its mean and variance."""
     domain, level = cast(Numeric, question.attribute.domain), wanted.level
-    of_sums = mean_interval(question, wanted) if has_sums(question) else Intervals(level)
+    of_mean = replace(wanted, level=each_level(level, named_numbers(wanted, domain), wanted.named_only))
+    of_sums = mean_interval(question, of_mean) if has_sums(question) else Intervals(level)
+    of_sums = replace(of_sums, level=level)
     people = people_of(question, level)
     if people is None:
         composite = any(mechanism.composite for mechanism in question.mechanisms)
@@ -227,7 +229,8 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
         if is_joined(question):
             # What a user's reports say together is more than their sums.
             smooth["mean"] = if_smooth(domain.at(model[:1]), domain.at(middle[:1]), sums["mean"].columns)
-        variance = None if wanted.liars else variance_interval(question, people.centre, level)
+        unknown = wanted.liars or wanted.named_only
+        variance = None if unknown else variance_interval(question, people.centre, level)
         if variance is not None:
             del smooth["variance"]
             sums["variance"] = Ends.of(variance)
@@ -236,8 +239,8 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     held = of_sums.ends | by_condition(if_smooth=smooth)
     held["certain"] = sums | certain.ends.get("certain", {})
     flags = of_sums.flags or ({"if_smooth": people.flag} if people.flag else {})
-    if wanted.liars:
-        methods["variance"] = NO_BOUND
+    if wanted.liars or wanted.named_only:
+        methods["variance"] = NO_BOUND if wanted.liars else NOT_NAMED
     blurred = {} if wanted.liars else blurred_shares(question)
     return replace(of_sums, ends=held, at=at.tolist(), blurred=blurred, methods=methods, flags=flags)
 

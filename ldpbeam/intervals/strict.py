@@ -27,6 +27,7 @@ STRICT = "bounds that hold together, whatever people's values are"
 OF_SPANS = "; each is bounded by the share of {count} buckets beside each other: reports say little of one"
 JOINED = "none: the windows of each user are joined"
 REMEMBERED = "none: several windows have the same noise of clients that remember it"
+NOT_NAMED = "none: the study wants intervals of the numbers that it names only"
 TOO_FEW = "none: no service has enough reports of a mechanism that says what it does with single values"
 #: An end of a quantile of whole values may be so far from one, in steps.
 ROUNDING = 1e-4
@@ -54,9 +55,9 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
     if question.repeats > 1:
         # Reports of one client would be in both parts.
         return _none(wanted, REMEMBERED)
-    together, spans = (1, np.zeros((0, 2))) if expected else _spans(question.attribute)
-    many = len(wanted.quantiles) + len(ranges) + (domain.scale is not None)
-    named, others = _deviations(wanted.level, many, len(places) + len(spans))
+    alone = expected or wanted.named_only
+    together, spans = (1, np.zeros((0, 2))) if alone else _spans(question.attribute)
+    named, others = _deviations(wanted, domain, len(places) + len(spans))
     points = np.concatenate((places, ranges.ravel(), _of_scale(domain), spans.ravel()))
     reports = split(question, named, points, expected=expected, liars=wanted.liars)
     if reports is None:
@@ -80,7 +81,9 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
         of_quantiles = domain.values[whole.astype(int)]
     else:
         of_quantiles = domain.from_unit(quantiles)
-    parts = {"quantiles": of_quantiles, "ranges": _outward(of_ranges), "cdf": _outward(of_places)}
+    parts = {"quantiles": of_quantiles, "ranges": _outward(of_ranges)}
+    if not wanted.named_only:
+        parts["cdf"] = _outward(of_places)
     if domain.scale is not None and not reports.rounding:
         # Sums of reports bound other means.
         of_mean = reports.mean(lambda x: (domain.from_unit(x) - domain.low) / domain.width)
@@ -89,7 +92,7 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
         buckets = np.repeat(_outward(of_spans), together, axis=0)
         parts["distribution"] = buckets[: question.attribute.value_buckets]
     held = {name: columns for name, columns in parts.items() if len(columns)}
-    methods = dict.fromkeys((*PARTS, *held), STRICT)
+    methods = dict.fromkeys((*PARTS, *held), STRICT) | ({"cdf": NOT_NAMED} if wanted.named_only else {})
     if together > 1:
         methods["distribution"] += OF_SPANS.format(count=together)
     return Intervals(wanted.level, ends=by_condition(certain=held), at=at.tolist(), methods=methods)
@@ -117,14 +120,21 @@ def _spans(attribute: Attribute) -> tuple[int, Floats]:
     return together, np.column_stack((first * values, last)) / (domain.count - 1)
 
 
-def _deviations(level: float, named: int, places: int) -> tuple[float, float]:
+def _deviations(wanted: WantedIntervals, domain: Numeric, places: int) -> tuple[float, float]:
     """The standard deviations of noise that ends allow for: of named numbers, and of others.
 
     All intervals of an estimate hold together at the level: by Bonferroni, named numbers miss in at most half
-    of the samples that it leaves, and the distribution function and single values in the other half.
+    of the samples that it leaves, and the distribution function and single values in the other half, if they
+    are wanted.
     """
-    half = 0.25 * (1.0 - level)
-    return float(-ndtri(half / max(named, 1))), float(-ndtri(half / places))
+    half, named = 0.25 * (1.0 - wanted.level), named_numbers(wanted, domain)
+    return float(-ndtri((1 + wanted.named_only) * half / max(named, 1))), float(-ndtri(half / places))
+
+
+def named_numbers(wanted: WantedIntervals, domain: Numeric) -> int:
+    """How many numbers an estimate names whose certain intervals hold together."""
+    with_mean = domain.scale is not None or wanted.named_only
+    return len(wanted.quantiles) + len(wanted.ranges) + with_mean
 
 
 def cdf_places(domain: Numeric) -> tuple[Floats, Floats, Floats]:

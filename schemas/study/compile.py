@@ -185,6 +185,7 @@ def _intervals(
         tuple(ranges),
         intervals.any_look or LOOKS * (early or 0) or WantedIntervals.any_look,
         intervals.liars or 0.0,
+        bool(intervals.named_only),
     )
 
 

@@ -316,6 +316,11 @@ class IntervalsModel(Model):
         description="near this many reports, the intervals that hold at every look are narrowest; it must "
         "not be chosen from the reports; left out: 30 times windows.early_reports, or 10,000",
     )
+    named_only: Later[bool] = Field(
+        None,
+        description="whether only the mean of a number, and the quantiles and ranges that the study names, "
+        "have certain intervals: they hold together, and are narrower",
+    )
     liars: Later[_Part] = Field(
         None,
         description="the largest share of the people of an estimate who may send anything, as 1% or 0.01: "

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from support.asked import attribute_of, categories, question_of
+from support.estimate_records import paid
 
 from ldpbeam import Answers, tally
+from ldpbeam.answers.before_after import of_a_population
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import Question, estimate
@@ -35,7 +37,7 @@ def lied(attribute: Attribute, values: Any, lies: Any, seed: int) -> Statistic:
 
 
 def of_numbers(attribute: Attribute, statistic: Statistic, liars: float) -> dict[str, Floats]:
-    wanted = dataclasses.replace(PLAIN, liars=liars)
+    wanted = replace(PLAIN, liars=liars)
     question = Question(attribute, statistic, attribute.services)
     of_mean, bounds = mean_interval(question, wanted), strict_intervals(question, wanted)
     both = of_mean.ends["certain"] | bounds.ends["certain"]
@@ -119,7 +121,7 @@ def test_liars_can_all_answer_the_service_that_few_answer_and_several_at_once() 
     attribute = attribute_of(UNIT, *(build_mechanism("square_wave", UNIT, 1.0) for _ in range(3)))
     zeros = (0, 0, 0)
     users = {0b001: 900, 0b011: 90, 0b100: 10}
-    statistic = dataclasses.replace(
+    statistic = replace(
         empty(attribute),
         reports=1_090,
         users=1_000,
@@ -144,7 +146,7 @@ def test_services_of_which_half_may_be_false_count_for_nothing() -> None:
     statistic, both = tally(attribute, 8_000, answers), []
     for services in (("s0",), attribute.services):
         found = estimate("ivw", attribute, statistic, services)
-        wanted = dataclasses.replace(PLAIN, liars=0.0125)
+        wanted = replace(PLAIN, liars=0.0125)
         both.append(
             StatisticIntervals(attribute, statistic).of(found, wanted).ends["certain"]["mean"].columns
         )
@@ -155,7 +157,7 @@ def test_services_of_which_half_may_be_false_count_for_nothing() -> None:
 def test_nobody_who_lies_is_as_if_nothing_were_said() -> None:
     """Also of few reports, whose functions are chosen without them."""
     attribute = attribute_of(UNIT, build_mechanism("square_wave", UNIT, 1.0), buckets=64)
-    wanted = [dataclasses.replace(PLAIN, liars=liars) for liars in (0.0, 0.02)]
+    wanted = [replace(PLAIN, liars=liars) for liars in (0.0, 0.02)]
     for people in (5_000, 1_000):
         question = question_of(attribute, np.random.default_rng(1).random(people), 1)
         plain, none, some = (strict_intervals(question, asked) for asked in (PLAIN, *wanted))
@@ -176,3 +178,14 @@ def test_keys_with_values_have_none() -> None:
     question = question_of(attribute, values, 1)
     held = keys_intervals(question, WantedIntervals(liars=0.01))
     assert not held.ends and {*held.methods.values()} == {NO_BOUND}
+
+
+def test_shares_of_a_larger_population_add_what_liars_do_to_the_error_of_drawing_people() -> None:
+    record = paid(reports=100)
+    assert record.intervals is not None
+    lied = replace(record, intervals=replace(record.intervals, liars=0.01))
+    wide, wider = (of_a_population(one).intervals for one in (record, lied))
+    assert wide is not None and wider is not None
+    drawn = 1.96 * np.sqrt(0.9 * 0.1 / 100)
+    assert wide.ends["certain"]["frequencies"].high[0] == pytest.approx(0.1 + np.hypot(0.1, drawn), abs=1e-4)
+    assert wider.ends["certain"]["frequencies"].high[0] == pytest.approx(0.1 + 0.1 + drawn, abs=1e-4)

@@ -275,6 +275,8 @@ def test_a_study_says_how_many_may_lie(commute_text: str) -> None:
         study = parse_study(f"{commute_text}\nintervals: {{liars: {told}}}\n")
         wanted = study.described("minutes").estimates["mean"].intervals
         assert wanted is not None and wanted.liars == liars
+    named = parse_study(f"{commute_text}\nintervals: {{named_only: true}}\n").described("minutes").estimates
+    assert named["mean"].intervals is not None and named["mean"].intervals.named_only
     joined = "windows: {size: 1h, joined: 2h}\n"
     with pytest.raises(
         StudyError, match=r"intervals\.liars: nothing says how many reports of joined windows"
