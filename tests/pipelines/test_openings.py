@@ -97,7 +97,7 @@ def test_a_log_that_has_lost_its_end_goes_on_with_the_first_new_message(
 ) -> None:
     (tmp_path / "runs" / "run").mkdir(parents=True)
     record = tmp_path / "runs" / "run" / "decoding.json"
-    record.write_text(json.dumps({"suspects": [[0, 28, 29]], "ends": {}}))
+    record.write_text(json.dumps([[0, 28, 29, 1]]))
     brokers.said = Reached(
         {0: 20, 1: 4}, {}, {0: 40 if seen else 20, 1: 4}, None, "id", {0: 20} if seen else {}
     )

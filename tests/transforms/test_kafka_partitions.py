@@ -410,13 +410,13 @@ def test_a_message_that_ends_two_processes_alone_is_a_dead_letter_and_all_others
     decoded = defeating(monkeypatch, b"{}")
     sent = [message(offset, **({"data": b"{}"} if offset == 700 else {})) for offset in range(1_001)]
     last = []
-    for _ in range(4):
+    for _ in range(5):
         reading = opened(Topic([sent], 1_001))
         with pytest.raises(KeyError):
             list(iter(reading.take, None))  # none of it is committed
         last.append(decoded[-1])
-    # A hundredth of the suspects that are left, then those of the group that ended a process, one by one.
-    assert last == [1_001, 3, 1, 1]
+    # Together once more, then in groups of a hundred, then those of the group that ended a process alone.
+    assert last == [1_001, 1_001, 100, 1, 1]
     reading = opened(Topic([sent], 1_001))
     batches = list(iter(reading.take, None))
     letters = [letter for batch in batches for letter in batch.letters]
@@ -430,25 +430,23 @@ def test_a_message_that_ends_two_processes_alone_is_a_dead_letter_and_all_others
     assert [len(batch.letters) for batch in iter(again.take, None)] == [0, 1, 0]
 
 
-def test_messages_that_a_run_ends_over_after_they_were_decoded_are_taken_one_by_one(
+def test_messages_that_a_run_ends_over_after_they_were_decoded_are_taken_together_once_more(
     opened: Any, tmp_path: Path
 ) -> None:
     sent = [message(offset) for offset in range(4)]
     opened(Topic([sent[:2]], 2)).take()  # and the process ends while it validates them
-    left = json.loads((tmp_path / "decoding.json").read_text())
-    assert left == {"suspects": [[0, 0, 1]], "ends": {}}
+    assert json.loads((tmp_path / "decoding.json").read_text()) == [[0, 0, 1, 1]]
     again = opened(Topic([sent], 4))
-    assert [batch.offsets[1:] for batch in iter(again.take, None)] == [(0, 1), (1, 2), (2, 4)]
+    assert [batch.offsets[1:] for batch in iter(again.take, None)] == [(0, 2), (2, 4)]
     assert not (tmp_path / "decoding.json").exists()
 
 
 def test_what_is_not_read_again_is_suspected_no_more(opened: Any, tmp_path: Path) -> None:
-    record = {"suspects": [[0, 3, 5], [1, 3, 3]], "ends": {}}
-    (tmp_path / "decoding.json").write_text(json.dumps(record))
+    (tmp_path / "decoding.json").write_text(json.dumps([[0, 3, 5, 1], [1, 3, 3, 1]]))
     # Of the suspects of partition 0, one is left; those of partition 1 have not come yet.
     reading = opened(Topic([[message(5), message(6), message(7)]], 8), at(0, 5))
     assert [batch.offsets[1:] for batch in iter(reading.take, None)] == [(5, 6), (6, 8)]
-    assert json.loads((tmp_path / "decoding.json").read_text())["suspects"] == [[1, 3, 3]]
+    assert json.loads((tmp_path / "decoding.json").read_text()) == [[1, 3, 3, 1]]
 
 
 def test_closing_takes_messages_off_the_record(opened: Any, tmp_path: Path) -> None:

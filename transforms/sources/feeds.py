@@ -131,7 +131,7 @@ class OpenFeed(ABC):
         """Stop reading, and give back what was pulled and is not committed.
 
         A run that ends by an error which nobody foresaw does not call it: then the messages that were taken
-        last stay on record, and the next process decodes each of them alone.
+        last stay on record.
         """
 
 

@@ -44,14 +44,20 @@ from ldpbeam.transforms.sources.kafka_messages import poll_of
 from ldpbeam.transforms.sources.kafka_partition import Partition
 from ldpbeam.transforms.sources.kafka_position import position_of, read_by
 from ldpbeam.transforms.sources.lag import worst
-from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
+from ldpbeam.transforms.sources.on_record import (
+    AT_FAULT,
+    DEFEATED,
+    PROBLEM,
+    OnRecord,
+    at_once,
+    ended,
+)
 from ldpbeam.transforms.sources.poll_batches import batches_of
+from ldpbeam.windows import FAR
 
 FEEDS = logging.getLogger("ldpbeam.feeds")
 #: A batch takes no more messages when it has this many messages or bytes.
 BATCH_MESSAGES, BATCH_BYTES = 10_000, 16 * 2**20
-#: Suspects are decoded in so many groups; those of a group that ends the process in turn, and then alone.
-GROUPS = 100
 #: The most messages of one call of librdkafka.
 TAKEN_AT_ONCE = 20_000
 #: Seconds between two looks at the ends of partitions and for new ones, and between two looks at what the
@@ -185,7 +191,7 @@ class _Consumed(OpenFeed):
         partition = self._next()
         if partition is None:
             return None
-        messages = self._on_record(partition, partition.next_messages(BATCH_MESSAGES, BATCH_BYTES))
+        messages = self._on_record(partition)
         if messages is None:
             return self._taken(partition, *self._defeated(partition))
         return self._taken(partition, *self._decoded(partition, messages))
@@ -203,45 +209,30 @@ class _Consumed(OpenFeed):
                 raise OSError(f"{self.feed.name}: {problem}")
         return self._longest()
 
-    def _on_record(self, partition: Partition, messages: list[Any]) -> list[Any] | None:
-        """Have messages on record; those of them that may be decoded, or None if the first is at fault.
+    def _on_record(self, partition: Partition) -> list[Any] | None:
+        """Have the messages on record that are decoded next; None if the first that waits is at fault.
 
         What stands for messages on record is [partition, the first offset, the last one].
         """
-        number, first = partition.number, messages[0].offset()
-        # What is not read again is suspected no more.
+        number, first = partition.number, partition.waiting[0].offset()
+        # What is not read again is suspected no more; of what is at fault, the run may not have committed it.
         suspects = [
-            [each, max(begin, first) if each == number else begin, last]
-            for each, begin, last in self._record.suspects
-            if each != number or last >= first
+            each
+            for each in self._record.suspects
+            if each[0] != number or each[2] >= first or each[3] >= AT_FAULT
         ]
-        at_fault = [[*map(int, message.split("/"))] for message in self._record.at_fault]
-        begins = [begin for each, begin, *_ in (*suspects, *at_fault) if each == number and begin >= first]
-        begin = min(begins, default=None)
-        ranges = [last - begin + 1 for each, begin, last in suspects if (each, begin) == (number, first)]
-        group = max(ranges, default=0) // GROUPS
-        if group > 1:
-            # Somebody may have killed the process, and then none of them is at fault.
-            end = min([first + group, *(at for each, at in at_fault if each == number and at > first)])
-            messages = [message for message in messages if message.offset() < end]
-            suspects = [
-                [each, begin + group if (each, begin) == (number, first) else begin, last]
-                for each, begin, last in suspects
-            ]
-            begin = first + group
-        elif begin is not None and begin > first:
-            messages = [message for message in messages if message.offset() < begin]
-        if begin != first and len(messages) > 1:
-            self._record.suspects = suspects
-            self._record.write([[number, first, messages[-1].offset()]])
-            return messages
-        after = [
-            [each, begin + 1 if (each, begin) == (number, first) else begin, last]
-            for each, begin, last in suspects
-            if (each, last) != (number, first)
-        ]
-        alone = suspects if begin == first else [*suspects, [number, first, first]]
-        return messages[:1] if self._record.write_alone(f"{number}/{first}", alone, after) else None
+        coming = [each for each in suspects if each[0] == number and each[2] >= first]
+        here = [each for each in coming if each[1] <= first]
+        last, ends = here[0][2:] if here else (min((each[1] for each in coming), default=FAR) - 1, 0)
+        if ends >= AT_FAULT:
+            return None
+        waiting = partition.next_messages(at_once(ends, BATCH_MESSAGES), BATCH_BYTES)
+        messages = [message for message in waiting if message.offset() <= last]
+        end = messages[-1].offset()
+        rest = [[number, end + 1, last, ends]] if here and end < last else []
+        after = [*(each for each in suspects if each not in here), *rest]
+        self._record.write([[number, first, end, ended(ends, len(messages))]], after)
+        return messages
 
     def _decoded(self, partition: Partition, messages: Sequence[Any]) -> tuple[FeedBatch, Sequence[Any]]:
         """A batch of bounded size, and those of some messages that it has: the first ones."""

@@ -2,31 +2,37 @@
 
 A message that ends the process is not acknowledged, so the server delivers it again, and each process would
 end. Therefore what is taken is on record in the run's folder before it is decoded, until the next take: the
-record covers the decoding, and what the run does with the reports before it takes more. A process that finds
-messages on record takes each of them alone. One that ended two processes alone is a dead letter: one of them
-may have been killed by somebody. The file guards against the end of the process and not of the machine, which
-no message causes, so nobody waits for the disk.
+record covers the decoding, and what the run does with the reports before it takes more. The file guards
+against the end of the process and not of the machine, which no message causes, so nobody waits for the disk.
+
+Most processes that end are killed. So messages that were on record when one ended are decoded together again;
+if that process ends too, in small groups, and those of a group that ends another one, each alone. One that
+ended two processes alone is a dead letter: somebody may have killed one of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ldpbeam.transforms.storage import delete, exists, join, make_folder, read_json, replacing
 
 #: The file in the run's folder.
 NAME = "decoding.json"
-#: A message is at fault if this many processes ended when it was on record alone.
-ENDS = 2
+#: So many messages are decoded together at most that have ended two processes.
+FEW = 100
+#: Messages that have ended so many processes are decoded alone, and one that has ended so many by no other.
+ALONE, AT_FAULT = 3, 5
 #: The reason of the dead letter of a message that is at fault.
 DEFEATED = "defeated_decoder"
 PROBLEM = "the process that decoded this message ended before it had finished"
 
 
 class OnRecord:
-    """The record of one feed. What stands for messages, an id or a range of offsets, is the feed's affair.
+    """The record of one feed: entries that end with how many processes have ended over their messages.
+
+    What stands for the messages before it, an id or a range of offsets, is the feed's affair.
 
     Args:
         folder: the run's folder.
@@ -38,60 +44,48 @@ class OnRecord:
     def __init__(self, folder: str) -> None:
         make_folder(folder)
         self._path = join(folder, NAME)
-        content = read_json(self._path) if exists(self._path) else {"suspects": [], "ends": {}}
+        content = read_json(self._path) if exists(self._path) else []
         try:
-            #: What stands for the messages that were on record when an earlier process ended.
-            self.suspects = list(content["suspects"])
-            self._ends = {str(message): int(ends) for message, ends in content["ends"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            #: The entries of messages that were on record when an earlier process ended.
+            self.suspects = [[*what, int(ends)] for *what, ends in content]
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{self._path}: it is damaged ({error!r})") from None
-        self._alone: str | None = None
         #: The suspects that are left when what was taken last is done with; None if nothing is on record.
-        self._after: list[Any] | None = None
+        self._after: list[list[Any]] | None = None
 
-    @property
-    def at_fault(self) -> list[str]:
-        """The ids of messages that ended so many processes alone that none decodes them."""
-        return [message for message, ends in self._ends.items() if ends >= ENDS]
-
-    def write(self, taken: Sequence[Any]) -> None:
-        """Have several messages on record, beside the suspects."""
-        self._after = self.suspects
-        self._write([*self.suspects, *taken])
-
-    def write_alone(self, message: str, suspects: Sequence[Any], after: Sequence[Any]) -> bool:
-        """Have one message on record as being alone; whether it may be decoded at all.
+    def write(self, taken: Iterable[Sequence[Any]], after: list[list[Any]]) -> None:
+        """Have messages on record.
 
         Args:
-            message: its id.
-            suspects: the suspects, of which it is one.
-            after: those that are left once it is done with.
+            taken: their entries, by which the next process knows them if this one ends.
+            after: the suspects that are left once they are done with.
         """
-        self._after = list(after)
-        if self._ends.get(message, 0) >= ENDS:
-            # It stays at fault, should this process end before the run has committed that it is a letter.
-            return False
-        self._alone = message
-        self._ends[message] = self._ends.get(message, 0) + 1
-        self._write(suspects)
-        return True
+        self._after = after
+        self._write([*after, *taken])
 
     def clear(self) -> None:
         """Have what was taken last on record no more: it is done with."""
         if self._after is None:
             return
-        if self._alone is not None:
-            del self._ends[self._alone]
-            self._alone = None
         self.suspects, self._after = self._after, None
-        if self.suspects or self._ends:
+        if self.suspects:
             self._write(self.suspects)
         else:
             delete([self._path])
 
-    def _write(self, suspects: Sequence[Any]) -> None:
+    def _write(self, entries: Sequence[Sequence[Any]]) -> None:
         with replacing(self._path, private=True, durable=False) as stream:
-            stream.write(json.dumps({"suspects": suspects, "ends": self._ends}).encode())
+            stream.write(json.dumps(entries).encode())
+
+
+def at_once(ends: int, most: int) -> int:
+    """How many messages are decoded together over which so many processes have ended; ``most`` at first."""
+    return 1 if ends >= ALONE else FEW if ends == 2 else most
+
+
+def ended(ends: int, messages: int) -> int:
+    """How many processes have ended over messages if this one does."""
+    return max(ends, ALONE) + 1 if messages == 1 else ends + 1
 
 
 def forget(folder: str) -> None:

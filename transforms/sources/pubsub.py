@@ -30,7 +30,14 @@ from ldpbeam.transforms.sources.feeds import (
     elapsed,
 )
 from ldpbeam.transforms.sources.kafka_messages import CONTENT_TYPE
-from ldpbeam.transforms.sources.on_record import DEFEATED, PROBLEM, OnRecord
+from ldpbeam.transforms.sources.on_record import (
+    AT_FAULT,
+    DEFEATED,
+    PROBLEM,
+    OnRecord,
+    at_once,
+    ended,
+)
 from ldpbeam.transforms.sources.poll_batches import batches_of
 from ldpbeam.transforms.sources.pulls import Pulls
 
@@ -303,26 +310,21 @@ class _Pulled(OpenFeed):
 
     def take(self) -> FeedBatch | None:
         self._record.clear()
+        ends: dict[str, int] = dict(map(tuple, self._record.suspects))
         with self._lock:
-            received = self._next()
+            received = self._next(ends)
         if not received:
             if self._problem is not None:
                 raise OSError(f"{self.feed.subscription}: {self._problem}")
             return None
-        ids = [one.message.id for one in received]
-        suspects = self._record.suspects
-        if len(ids) > 1:
-            self._record.write(ids)
-        elif not self._record.write_alone(
-            ids[0],
-            [*{**dict.fromkeys(suspects), ids[0]: None}],
-            [each for each in suspects if each != ids[0]],
-        ):
-            message = received[0].message
+        message = received[0].message
+        if ends.get(message.id, 0) >= AT_FAULT:
             number = ids_of([message.id]).numbers[0].as_py()
             letter = DeadLetter(self.feed.name, number, None, DEFEATED, PROBLEM, 1, message.data)
             self._take(received)
             return FeedBatch([], [letter], received[0].published)
+        taken = {one.message.id: ended(ends.get(one.message.id, 0), len(received)) for one in received}
+        self._record.write(taken.items(), [each for each in self._record.suspects if each[0] not in taken])
         poll = together([one.message for one in received])
         batch, count = next(batches_of(self.feed.name, self.feed.columns, poll))
         with self._lock:
@@ -334,22 +336,22 @@ class _Pulled(OpenFeed):
             published=max(one.published for one in received[:count]),
         )
 
-    def _next(self) -> list[Received]:
-        """The messages that are taken next, of those that wait; a suspect is taken alone."""
+    def _next(self, ends: Mapping[str, int]) -> list[Received]:
+        """The messages that are taken next, of those that wait; some have ended so many processes."""
         received: list[Received] = []
-        size, suspects, known = 0, {*self._record.suspects, *self._record.at_fault}, set[str]()
-        while self._waiting and len(received) < BATCH_MESSAGES and size < BATCH_BYTES:
+        size, known, most = 0, set[str](), BATCH_MESSAGES
+        while self._waiting and len(received) < most and size < BATCH_BYTES:
             message = self._waiting[0].message
-            if received and (message.id in suspects or message.id in known):
+            with_it = at_once(ends.get(message.id, 0), BATCH_MESSAGES)
+            if received and (with_it != most or message.id in known):
                 break
             one = self._waiting.popleft()
             if self._comes_again(one):
                 continue
+            most = with_it
             known.add(message.id)
             received.append(one)
             size += len(message.data)
-            if message.id in suspects:
-                break
         return received
 
     def _comes_again(self, received: Received) -> bool:
