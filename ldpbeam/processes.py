@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 
 from ldpbeam.errors import UserError
 from ldpbeam.interrupts import sigterm_is_ctrl_c
-from ldpbeam.plugins import BrokenPlugin
 
 #: Tasks that each process has or is sent ahead, so that it need not wait for the next.
 AHEAD = 2
@@ -130,7 +129,5 @@ def end_with(parent: int) -> None:
 def _worked(work: Callable[[Any, Task], Result], task: Task) -> tuple[Result, list[Caught]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # The parent has warned of them.
-        warnings.simplefilter("ignore", BrokenPlugin)
         result = work(_shared, task)
     return result, [(str(w.message), w.category, w.filename, w.lineno) for w in caught]

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Sequence
 from importlib import metadata
 from importlib.abc import MetaPathFinder
-from typing import Any
 
 from ldpbeam.command_line.catalogue import COMMANDS, COMPLETION, SECTIONS
 from ldpbeam.command_line.standard_streams import standard_streams
@@ -27,10 +26,8 @@ from ldpbeam.errors import (
 )
 from ldpbeam.interrupts import interrupted_once
 from ldpbeam.log_lines import LOG_JSON, lines, traceback_text
-from ldpbeam.plugins import BrokenPlugin
 from ldpbeam.printing import fail
 
-_PYTHONS_OWN = warnings.formatwarning
 #: The characters that an error message keeps as they are: it may have several lines.
 _LINES = "\n"
 
@@ -86,8 +83,6 @@ def _run(given: list[str]) -> int:
     for worker in ("common", "worker.data_plane", "worker.sdk_worker"):
         logging.getLogger(f"apache_beam.runners.{worker}").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
-    warnings.filterwarnings("always", category=BrokenPlugin)
-    warnings.formatwarning = _formatted
     name = given[0] if given else ""
     try:
         try:
@@ -145,12 +140,6 @@ def _print_help() -> None:
             print(f"  {command.name:<14}{command.summary}")
     print("\nldpbeam COMMAND --help prints a command's options, ldpbeam --version the version, and")
     print("ldpbeam --completion SHELL the completion for a shell.")
-
-
-def _formatted(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
-    if issubclass(category, BrokenPlugin):
-        return f"ldpbeam: warning: {message}\n"
-    return _PYTHONS_OWN(message, category, *where, **line)
 
 
 if __name__ == "__main__":

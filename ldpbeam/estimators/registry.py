@@ -94,8 +94,8 @@ for _estimator in _OURS:
 def registered_estimators() -> dict[str, Estimator]:
     """Every estimator by name: ours, then those of the entry point group ``ldpbeam.estimators``.
 
-    Warns:
-        BrokenPlugin: once for each plugin that cannot be used.
+    Raises:
+        UserError: if an installed package adds one that cannot be used.
     """
     return _REGISTRY.all()
 
@@ -109,6 +109,5 @@ def estimator_named(name: str) -> Estimator:
     known = registered_estimators()
     if name not in known:
         meant = did_you_mean(name, known, after=" ")
-        broken = "".join(f"; {sentence}" for sentence in _REGISTRY.broken())
-        raise ValueError(f"unknown estimator {name!r}; {meant}there are: {', '.join(known)}{broken}")
+        raise ValueError(f"unknown estimator {name!r}; {meant}there are: {', '.join(known)}")
     return known[name]

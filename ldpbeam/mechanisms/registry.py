@@ -56,8 +56,8 @@ def register(mechanism: M) -> M:
 def registered_mechanisms() -> dict[str, type[Mechanism]]:
     """Every mechanism by name: this package's, and those of the entry point group ``ldpbeam.mechanisms``.
 
-    Warns:
-        BrokenPlugin: once for each plugin that cannot be used.
+    Raises:
+        UserError: if an installed package adds one that cannot be used.
     """
     return dict(sorted(_REGISTRY.all().items()))
 
@@ -95,10 +95,8 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
         meant = did_you_mean(name, known, after=" ")
         fit = [candidate for candidate, kind in known.items() if isinstance(domain, kind.domain_type)]
         choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
-        broken = "".join(f"; {sentence}" for sentence in _REGISTRY.broken())
         raise ValueError(
             f"unknown mechanism {name!r}; {meant}for {kind_of(domain)} there are: {', '.join(choices)}"
-            f"{broken}"
         )
     mechanism = known[name]
     if not isinstance(domain, mechanism.domain_type):
