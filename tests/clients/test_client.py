@@ -186,16 +186,11 @@ def test_coordinates_are_given_once_per_person(columns: Any, sentence: str) -> N
         ("minutes", np.ones((5, 1)), r"'minutes' have the shape \(5, 1\): give one number each"),
         ("minutes", [[1], [2, 3]], "'minutes' are lists of different lengths"),
         ("minutes", 3.0, "'minutes' are of type float: give a list with one each"),
-        ("minutes", np.array(3.0), "'minutes' are of type ndarray: give a list"),
         ("minutes", [1, 10**400], r"value \[1\] of 'minutes' is an integer that is too large"),
         ("minutes", [np.int64(1), {}], r"value \[1\] of 'minutes' is dict, not a number"),
         ("drink", ["tea", 1], r"value \[1\] of 'drink' is int that is no category of the study"),
-        ("drink", iter(["tea", 1]), r"value \[1\] of 'drink' is int that is no category of the study"),
         ("drink", [["tea"]], r"value \[0\] of 'drink' is list that is no category of the study"),
-        ("drink", "tea", "'drink' are of type str: give a list with one each"),
-        ("rating", 3, "'rating' are of type int: give a list with one each"),
         ("rating", [{"jaws": [1, 2]}], r"'rating' have the shape \(1, 2\): give one number each"),
-        ("pulse", [[60, 70], [60]], "'pulse' are lists of different lengths"),
     ],
 )
 def test_values_of_another_shape_or_type_are_refused(attribute: str, values: Any, sentence: str) -> None:
@@ -296,11 +291,8 @@ def test_one_event_time_stands_for_all_rows(one: Any) -> None:
         (10**13, "outside the years"),
         ("1985-01-01T00:00:00Z", "before 1990"),
         (True, "give times with a zone"),
-        (10**20, "give times with a zone"),
-        (float("nan"), "give times with a zone"),
         ("noon", "give times with a zone"),
         (np.datetime64("2025-11-20"), "give times with a zone"),
-        (np.datetime64("2025-11-20T10:00:00"), "give times with a zone"),
     ],
 )
 def test_one_event_time_is_checked_as_a_list_of_it_is(time: Any, sentence: str) -> None:

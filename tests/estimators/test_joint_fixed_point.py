@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from support.joint_forms import FORMS, take_form
 from support.joint_users import ask
 
-from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
+from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.estimators import Question, curvature, estimate
 from ldpbeam.estimators.iteration import smooth
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
@@ -16,11 +16,10 @@ from ldpbeam.mechanisms import (
     Laplace,
     Mechanism,
     Piecewise,
-    RandomisedResponse,
     SquareWave,
     StochasticRounding,
 )
-from ldpbeam.statistics import Answers, Statistic, tally
+from ldpbeam.statistics import Statistic, tally
 
 Floats = NDArray[np.float64]
 
@@ -94,19 +93,6 @@ def test_a_small_sample_for_the_curvature_leads_to_the_same_point(
     if smoothing:
         np.testing.assert_allclose(sampled.distribution, whole.distribution, atol=1e-5)
     assert sampled.log_likelihoods[-1] == pytest.approx(whole.log_likelihoods[-1], abs=0.01)
-
-
-def test_categories_are_not_smoothed() -> None:
-    versions = tuple(ServiceVersion(name, "", RandomisedResponse(1.0, size=4)) for name in "ab")
-    attribute = Attribute("c", Categories(tuple("wxyz")), 0, versions, ("a", "b"))
-    rng = np.random.default_rng(1)
-    values = rng.choice(4, 3000, p=[0.7, 0.25, 0.05, 0.0])
-    answers = [Answers(i, np.arange(3000), v.mechanism.perturb(values, rng)) for i, v in enumerate(versions)]
-    statistic = tally(attribute, 3000, answers)
-    plain = estimate("ule", attribute, statistic, options={"tolerance": 1e-12, "max_iterations": 50_000})
-    found = estimate("ule", attribute, statistic, options={"accelerated": True})
-    assert found.converged
-    np.testing.assert_allclose(found.distribution, plain.distribution, atol=1e-5)
 
 
 def test_too_few_iterations_are_a_warning_and_too_many_buckets_an_error() -> None:

@@ -92,17 +92,6 @@ def test_larger_steps_reach_the_fixed_point_of_ems(name: str, buckets: int, seed
     np.testing.assert_allclose(fast.weights, plain.weights, atol=1e-6)
 
 
-def test_no_larger_step_of_em_ends_less_likely_than_an_update() -> None:
-    problem = Problem("square_wave", 1.0, 32, 5)
-    fast = problem.run(accelerate, False, -math.inf, 60)
-    assert (np.diff(fast.log_likelihoods) > -1e-9).all()
-    for most in range(1, 12):
-        here = problem.run(accelerate, False, -math.inf, most).weights
-        there = problem.run(accelerate, False, -math.inf, most + 1).weights
-        once = problem.updated(here, False)
-        assert problem.likelihood(there) >= problem.likelihood(once) - 1e-9
-
-
 def test_iterations_are_counted_and_limited() -> None:
     problem = Problem("hadamard", 0.5, 8, 0)
     told: list[tuple[int, float]] = []

@@ -192,34 +192,6 @@ def assert_whole(output: Path) -> None:
             assert all(map(json.loads, lines))
 
 
-def test_what_was_published_after_a_kill_waits_for_the_run_of_a_topic_that_goes_on(
-    own_pubsub: PubSubServer, topic_and_subscription: Any, tmp_path: Path
-) -> None:
-    from google.api_core.exceptions import NotFound
-    from google.cloud import pubsub_v1
-
-    topic = topic_and_subscription(own_pubsub.address).topic
-    options = ["--topic", topic, "--max-disorder", "30m"]
-    with streaming(tmp_path, STUDY, *options) as stream:
-        stream.wait_until_said("^run .* reading ")
-        publish(topic, by_time(in_batches(reports_of(STUDY, "one", evenly(WEEK_AGO, SIZE, 300), seed=1))))
-        stream.wait_until(lambda: stream.left.accounting.get("in") == 600)
-        stream.end(signal.SIGKILL)
-        killed = stream.left.run
-    own = f"{topic.rpartition('/topics/')[0]}/subscriptions/ldpbeam-{killed}"
-    publish(topic, one_by_one(reports_of(STUDY, "between", evenly(WEEK_AGO, SIZE, 50), seed=2)))
-    with pubsub_v1.SubscriberClient() as client:
-        assert client.get_subscription(subscription=own).expiration_policy.ttl.days == 7
-        # What was committed and not acknowledged comes again, and counts once; what waits comes at once.
-        with streaming(tmp_path, STUDY, *options, *IDLE) as stream:
-            assert stream.wait() == 0, stream.said
-            assert stream.left.run == killed
-            assert stream.left.accounting["used"] == 700
-            assert closes(stream.left.accounting)
-        with pytest.raises(NotFound):
-            client.get_subscription(subscription=own)
-
-
 def test_a_stream_listens_on_nothing_and_leaves_no_process_when_it_is_killed(
     own_pubsub: PubSubServer, topic_and_subscription: Any, tmp_path: Path
 ) -> None:

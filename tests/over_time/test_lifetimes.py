@@ -55,67 +55,35 @@ def test_published_local_hashing_has_the_hashes_and_seeds_of_released_clients() 
     assert (two.hashes, two.epsilon) == (2, pytest.approx(2.0))
 
 
+KEPT = "lifetime_epsilon: 2"
+
+
 @pytest.mark.parametrize(
     ("service", "domain", "more", "sentence"),
     [
-        ("mechanism: grr, epsilon: 1, lifetime_epsilon: 1", CATEGORIES, "", "must be above epsilon"),
-        (
-            "mechanism: square_wave, epsilon: 1, lifetime_epsilon: 1.0000000000001",
-            NUMBERS,
-            "",
-            "too near to epsilon",
-        ),
-        ("mechanism: grr, epsilon: 1, lifetime_epsilon: 21", CATEGORIES, "", "at most 20"),
-        ("mechanism: auto, epsilon: 1, lifetime_epsilon: 2", CATEGORIES, "", "name grr or olh"),
-        ("mechanism: hadamard, epsilon: 1, lifetime_epsilon: 2", CATEGORIES, "", "not for hadamard"),
-        ("mechanism: laplace, epsilon: 1, lifetime_epsilon: 2", NUMBERS, "", "not for laplace"),
-        (
-            "mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2",
-            "{coordinates: 3, values: [0, 1]}",
-            "",
-            "not for vectors",
-        ),
-        ("mechanism: grr, epsilon: 1, as_published: true", CATEGORIES, "", "needs lifetime_epsilon"),
-        (
-            "mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2, as_published: true",
-            NUMBERS,
-            "",
-            "nothing is published for numbers",
-        ),
-        ("mechanism: grr, epsilon: 1, lifetime_epsilon: 2, memo_buckets: 5", CATEGORIES, "", "for numbers"),
-        (
-            "mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2, memo_buckets: 300",
-            NUMBERS,
-            "",
-            "multiple of the attribute's buckets",
-        ),
-        (
-            "mechanism: olh, epsilon: 1, lifetime_epsilon: 2, values_at_most: 200",
-            CATEGORIES,
-            "",
-            "values_at_most: there are 5 categories, found 200",
-        ),
-        (
-            "mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2, values_at_most: 513, memo_buckets: 512",
-            NUMBERS,
-            "",
-            "values_at_most: there are 512 memo buckets, found 513",
-        ),
-        ("mechanism: grr, epsilon: 1, lifetime_epsilon: 2", CATEGORIES, "repeats: all", "repeats: first"),
-        (
-            "mechanism: grr, epsilon: 1, lifetime_epsilon: 2",
-            CATEGORIES,
-            "duplicates: keep",
-            "duplicates: drop",
-        ),
-        ("mechanism: olh, epsilon: 1, hashes: 1", CATEGORIES, "", "hashes must be from 2"),
+        ("grr, epsilon: 1, lifetime_epsilon: 1", CATEGORIES, "", "must be above epsilon"),
+        ("square_wave, epsilon: 1, lifetime_epsilon: 1.0000000000001", NUMBERS, "", "too near to epsilon"),
+        ("grr, epsilon: 1, lifetime_epsilon: 21", CATEGORIES, "", "at most 20"),
+        (f"auto, epsilon: 1, {KEPT}", CATEGORIES, "", "name grr or olh"),
+        (f"hadamard, epsilon: 1, {KEPT}", CATEGORIES, "", "not for hadamard"),
+        (f"piecewise, epsilon: 1, {KEPT}", "{coordinates: 3, values: [0, 1]}", "", "not for vectors"),
+        ("grr, epsilon: 1, as_published: true", CATEGORIES, "", "needs lifetime_epsilon"),
+        (f"piecewise, epsilon: 1, {KEPT}, as_published: true", NUMBERS, "", "is published for numbers"),
+        (f"grr, epsilon: 1, {KEPT}, memo_buckets: 5", CATEGORIES, "", "for numbers"),
+        (f"piecewise, epsilon: 1, {KEPT}, memo_buckets: 300", NUMBERS, "", "multiple of the attribute's"),
+        (f"olh, epsilon: 1, {KEPT}, values_at_most: 200", CATEGORIES, "", "are 5 categories, found 200"),
+        (f"piecewise, epsilon: 1, {KEPT}, values_at_most: 513, memo_buckets: 512", NUMBERS, "",
+         "values_at_most: there are 512 memo buckets, found 513"),
+        (f"grr, epsilon: 1, {KEPT}", CATEGORIES, "repeats: all", "repeats: first"),
+        (f"grr, epsilon: 1, {KEPT}", CATEGORIES, "duplicates: keep", "duplicates: drop"),
+        ("olh, epsilon: 1, hashes: 1", CATEGORIES, "", "hashes must be from 2"),
     ],
-)
+)  # fmt: skip
 def test_what_no_client_can_remember_is_refused_in_one_sentence(
     service: str, domain: str, more: str, sentence: str
 ) -> None:
     with pytest.raises(StudyError, match=sentence) as refused:
-        study_of(service, domain, more)
+        study_of(f"mechanism: {service}", domain, more)
     assert "service app of attribute x" in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -157,8 +125,8 @@ def test_a_stamp_says_what_clients_remember_and_fresh_noise_differs_from_it() ->
     assert json.loads(stamp["ldpbeam.options"]) == {"lifetime_epsilon": 2.0, "memo_buckets": 512}
     assert differences(stamp, lasting, 0) == []
     assert differences(stamp, fresh, 0) == [
-        "an option lifetime_epsilon that there is not",
-        "an option memo_buckets that there is not",
+        "an option lifetime_epsilon that does not exist",
+        "an option memo_buckets that does not exist",
     ]
     assert differences(stamp_of(fresh, 0), lasting, 0) == ["fresh noise instead of a lifetime_epsilon of 2"]
 

@@ -84,32 +84,6 @@ def without_run(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name != "run"}
 
 
-def test_a_batch_run_has_the_names_of_each_window_as_the_library_has(
-    run_estimate: Any, tmp_path: Path
-) -> None:
-    (tmp_path / "names.csv").write_text(table(range(3)))
-    text = STUDY.replace("windows:", "    estimates: {raw: {estimator: inversion}}\nwindows:")
-    (path := tmp_path / "study.yaml").write_text(text)
-    run = run_estimate(tmp_path, text, [lines(tmp_path / "in.jsonl", reports())])
-    assert run.code == 0, run.err
-    expected = ldp.estimate(ldp.Study.from_yaml(path), reports())
-    assert run.estimates == [without_run(record) for record in expected.records()]
-    plain = ldp.Study.from_yaml(text.replace("candidates: names.csv, places: 6", "categories: 6"))
-    for day, record, places in zip(range(3), run.estimates, ldp.estimate(plain, reports()), strict=True):
-        shares = dict(enumerate(places.frequencies))
-        names = DAYS[day]
-        assert record["categories"] == [*names.values(), "others"]
-        assert record["frequencies"][:-1] == [shares[place] for place in names]
-        others = sum(share for place, share in shares.items() if place not in names)
-        assert record["frequencies"][-1] == pytest.approx(others, abs=1e-12)
-        ends = record["intervals"]["ends"]["certain"]["frequencies"]
-        assert places.intervals is not None
-        for end in ("low", "high"):
-            of_places = getattr(places.intervals.ends["certain"]["frequencies"], end)
-            assert ends[end][:-1] == [of_places[place] for place in names]
-    assert "others" in run.out
-
-
 def test_windows_without_names_are_counted_and_a_roll_up_names_them_later(
     run_estimate: Any, command: Any, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.schemas.outputs.tables import ESTIMATES, SCHEMAS, SHARES
+from ldpbeam.schemas.outputs.tables import ESTIMATES, SHARES
 
 KINDS = ("batch", "scheduled", "rollup", "stream")
 
@@ -79,18 +79,3 @@ def test_the_files_of_distributions_have_a_row_per_share(kind: str, folders: dic
         assert [row["share_if_smooth_low"] for row in rows_of_line] == expected
         assert [row["key_mean"] for row in rows_of_line] == (line.get("key_means") or [None] * len(shares))
     assert next(rows, None) is None
-
-
-def test_a_study_without_windows_groups_or_shares_has_the_same_columns(
-    tmp_path: Path, run_estimate: Any, simulate: Any, write_reports: Any, small_text: str
-) -> None:
-    from ldpbeam.schemas.study.yaml_file import parse_study
-
-    text = small_text.replace("both: {estimator: ule}", "b: {estimator: ivw, services: [b]}")
-    sent = simulate(parse_study(text), "x", [0.5] * 30)
-    ran = run_estimate(tmp_path, text, write_reports(tmp_path / "in", sent))
-    assert ran.code == 0, ran.err
-    table, shares = (pq.read_table(ran.path / f"{name}.parquet") for name in SCHEMAS)
-    assert (table.schema.equals(ESTIMATES), shares.schema.equals(SHARES)) == (True, True)
-    assert (table.num_rows, shares.num_rows) == (2, 0)
-    assert table.column("window_start").null_count == table.column("median").null_count == 2

@@ -32,23 +32,6 @@ attributes:
       mean: {estimator: ivw, services: [a]}
 """
 OTHER = STUDY.replace("piecewise, epsilon: 1.0", "piecewise, epsilon: 0.5")
-DATED = """\
-study: dated
-attributes:
-  x:
-    domain: {numeric: [0, 10]}
-    buckets: 8
-    services:
-      a:
-        mechanism: piecewise
-        versions:
-          first: {epsilon: 1.0, until: "2026-01-01T00:00:00Z"}
-          second: {epsilon: 2.0, since: "2026-01-01T00:00:00Z"}
-      app: {mechanism: piecewise, version_field: build, versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}}
-    estimates:
-      mean: {estimator: ivw}
-"""
-BEFORE_2026 = 1_767_223_800_000  # half an hour before
 
 
 @pytest.fixture
@@ -97,10 +80,3 @@ def test_the_clients_study_takes_their_files_and_another_says_what_differs(writt
     ) as caught:
         check(OTHER, paths, hidden=True)
     assert "instead of" not in str(caught.value)
-
-
-def test_versions_by_time_share_a_file_without_a_stamp_and_versions_by_a_field_have_one(written: Any) -> None:
-    dated, app = written(DATED, "avro", start=BEFORE_2026, spread=3_600_000, versions={"app": "new"})
-    assert metadata_of(dated) == {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}
-    assert metadata_of(app)["ldpbeam.epsilon"] == "2.0"
-    check(DATED, [dated, app])

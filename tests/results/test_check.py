@@ -36,11 +36,9 @@ def hour(start: int) -> dict[str, str]:
     [
         ("mean > 3.9", "certainly"),
         ("mean > 4", "possibly"),  # the end of the interval is not beyond
-        ("mean > 5.9", "possibly"),
         ("mean > 6", "no"),
         ("mean < 6.1", "certainly"),
         ("mean<4.1", "possibly"),
-        ("mean < 4", "no"),
         ("price: mean > 3.9", "certainly"),
         ("quantile 0.5 < 5.5", "certainly"),
         # As people write them.
@@ -48,14 +46,11 @@ def hour(start: int) -> dict[str, str]:
         ("Average > 3.9", "certainly"),
         ("price: median < 5.5", "certainly"),
         ("p50 < 5.5", "certainly"),
-        ("percentile 50% <= 5.5", "certainly"),
-        ("q0.5 < 5.5", "certainly"),
         ("Share of CASH < 21%", "certainly"),
         # Beyond it if the density is smooth.
         ("quantile 0.5 < 5.2", "if smooth"),
         ("share from 0 to 2 > 28%", "if smooth"),
         ("share from 0 to 2 > 25%", "certainly"),
-        ("share from 0 to 2 > 0.35", "possibly"),
         ("share of cash < 21%", "certainly"),
         ("share of card > 5 > 8e-1", "possibly"),
         ("share of card > 5 > 79%", "certainly"),
@@ -158,15 +153,11 @@ def test_the_latest_window_is_the_last_that_has_closed() -> None:
     ("condition", "said"),
     [
         ("mean", "is not a condition: write NUMBER > VALUE"),
-        ("mean == 4", "is not a condition"),
         ("p25 > 4", "no estimate has 'p25'; there are: mean, median"),
         ("percentile 0.5 > 4", "no estimate has 'percentile 0.5'"),
-        ("q0.5% > 4", "no estimate has 'q0.5%'"),
-        ("mean > much", "is not a condition"),
         ("mean > 5%", "a number with % is for shares, and 'mean' has the unit of price"),
         ("mean > 1e999", "is not a condition"),
         ("maen > 4", "did you mean 'mean'?"),
-        ("medain > 4", "did you mean 'median'?"),
         ("tax > 4", "there are: mean, median, share from 0 to 2, share of cash, share of card > 5"),
         ("paid: mean > 4", "there are: share of cash, share of card > 5"),
     ],

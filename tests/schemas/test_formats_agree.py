@@ -207,19 +207,4 @@ def test_what_is_missing_is_missing_in_every_format(name: str, tmp_path: Path) -
         avro_faces(name, decimal, [Decimal("7.00"), None, Decimal("0.50")], tmp_path),
         expected(["7", None, "0.5"]),
     )
-    mixed = [
-        nan,
-        "ann",
-        None,
-        7,
-        7.0,
-        Decimal("7.0"),
-        Decimal("NaN"),
-        pd.NA,
-        pd.NaT,
-        "",
-        "nan",
-    ]
-    mixed_texts = [None, "ann", None, "7", "7", "7", None, None, None, None, "nan"]
-    check(record_faces(name, mixed, tmp_path), expected(mixed_texts))
     check(arrow_faces(name, pa.nulls(2), tmp_path), expected([None, None]))

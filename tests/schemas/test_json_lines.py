@@ -207,38 +207,6 @@ def test_of_very_many_lines_that_look_like_objects_and_are_none_each_group_gives
     assert sum(item.num_rows for item in found if isinstance(item, pa.RecordBatch)) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "expected"),
-    [
-        ("user_id", ['"ann"', "5", "null", '""', '"5"'], [b"ann", b"5", None, None, b"5"]),
-        ("user_id", ["5", '"ann"', "true"], [b"5", b"ann", b"true"]),
-        ("user_id", [f'"{UUID}"', f'"{str(UUID).upper()}"', "7"], [UUID.bytes, UUID.bytes, b"7"]),
-        ("user_id", ['"2026-01-01T00:00:00Z"'] * 2, [b"2026-01-01T00:00:00Z"] * 2),
-        ("user_id", ['"2026-01-01"', '"12:30:00"'], [b"2026-01-01", b"12:30:00"]),
-        ("user_id", ["9007199254740993", "1"], [b"9007199254740993", b"1"]),
-        ("user_id", ["0.5", "9007199254740993"], [b"0.5", b"9007199254740993"]),
-        ("user_id", ['"\\ud800"', '"ann"'], [None, b"ann"]),
-        ("user_id", ['"\\ud83d\\ude00"', '"\\u0000"'], ["😀".encode(), None]),
-        ("user_id", ['["ann"]', '{"a":1}', '"ann"'], [None, None, b"ann"]),
-        ("event_time", ["1767225600000", '"2026-01-01T00:00:00Z"', "1767225600000.5"], [NEW_YEAR] * 3),
-        ("event_time", ['"2026-01-01T01:00:00+01:00"', "0", '"no"', "null"], [NEW_YEAR, 0, None, None]),
-        ("event_time", ["1767225600000", "1" + "0" * 40], [NEW_YEAR, None]),
-        ("payload", ["1", "0.5", "-2e-1", "1e0"], [1.0, 0.5, -0.2, 1.0]),
-        ("payload", ["0.5", '"0.5"', "[0.5]", "null", "1"], [0.5, "0.5", NONE, None, 1.0]),
-        ("payload", ['"0.5"', "null", "0.5"], ["0.5", None, 0.5]),
-        ("payload", ['"00a0fF"', "null", '"1"'], ["00a0fF", None, "1"]),
-        ("payload", ["0.5", "true", "false"], [0.5, NONE, NONE]),
-        ("payload", ["true", "0.5"], [NONE, 0.5]),
-        ("payload", ["0.5", "1" + "0" * 30, '"x"'], [0.5, 1e30, "x"]),
-        ("payload", ["NaN", "0.5", "-Infinity"], [NONE, 0.5, -math.inf]),
-    ],
-)
-def test_values_of_mixed_types_are_each_what_they_are(
-    name: str, values: list[str], expected: list[Any]
-) -> None:
-    assert column(name, values) == expected
-
-
 @pytest.mark.parametrize("lines", [1, 200])
 def test_of_a_key_that_stands_twice_the_last_counts(lines: int) -> None:
     text = b'{"user_id":"bob","x":1,"x":2,"user_id":"ann","payload":0.5,"event_time":1767225600000}\n' * lines

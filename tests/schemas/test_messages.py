@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import re
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ from support.sent_messages import (
     ANN,
     AVRO,
     BATCHES,
-    EVERY_KIND,
-    MAPS,
     NEW_YEAR,
     OBJECT,
     OWN,
@@ -31,7 +28,6 @@ from support.sent_messages import (
     line,
     lines,
     read,
-    sent,
     single_object,
     table,
 )
@@ -40,34 +36,6 @@ from ldpbeam.schemas.files.json_lines import MOST_SINGLE_LINES
 from ldpbeam.schemas.messages import decode as messages
 from ldpbeam.schemas.messages.decode import ARROW, EVENT, EVENTS, JSON, KNOWN, LINES, Message
 from ldpbeam.schemas.reports.columns import DELIVERY, RECORD, Columns
-
-
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_the_same_reports_are_the_same_columns_whatever_the_content_type(kind: str) -> None:
-    found = read(*sent(kind))
-    assert not found.bad
-    expected = [
-        {
-            **MAPS,
-            "user_id": uuid.UUID(record["user_id"]).bytes,
-            "event_time": record["event_time"],
-            "report_id": uuid.UUID(record["report_id"]).bytes,
-            "payload": record["payload"],
-        }
-        for record in TEN
-    ]
-    assert [{name: row[name] for name in expected[0]} for row in found.rows] == expected
-    types = {
-        "user_id": pa.binary(),
-        "event_time": pa.int64(),
-        "report_id": pa.binary(),
-        "payload": pa.float64(),
-    }
-    for batch in found.batches:
-        assert {name: batch.schema.field(name).type for name in types} == types
-    single = len(EVERY_KIND[kind]) > 1
-    places = [(1000 + number, 0) if single else (1000, number) for number in range(10)]
-    assert [(row["position"], row["row"]) for row in found.rows] == places
 
 
 @pytest.mark.parametrize("kind", BATCHES)
@@ -178,42 +146,6 @@ def test_a_line_with_an_array_costs_no_other_line() -> None:
     assert ([bad.row for bad in found.bad], len(found.rows)) == ([0], 2)
 
 
-NO_REPORT = {
-    "two lines": ANN + b"\n" + ANN,
-    "two on one line": ANN + ANN,
-    "two, the second cut": ANN + b"\n" + ANN[:-1],
-    "line's end in text": b'{"user_id": "a\nnn"}',
-    "cut": PRETTY[:-1],
-    "empty": b"",
-    "blank": b" \n\r\t ",
-    "blank, one line": b"  \t",
-    "number": b"5",
-    "null": b"null",
-    "not UTF-8": b'{"user_id": "\xff"}',
-    "not UTF-8 on two lines": b'{"user_id":\n"\xff"}',
-    "nested": b'{"x":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
-    "nested on two lines": b'{"user_id":\n' + b"[" * 50_000 + b"]" * 50_000 + b"}",
-    "two marks": b"\xef\xbb\xbf\xef\xbb\xbf" + ANN,
-}
-
-
-@pytest.mark.parametrize("place", [0, 5, 9])
-@pytest.mark.parametrize("name", NO_REPORT)
-def test_a_message_that_is_no_json_object_costs_only_itself(name: str, place: int) -> None:
-    given = [Message(str(n), ANN, JSON) for n in range(9)]
-    # Deep text in a field that nobody looks at is read over, unless it has to be looked for.
-    bad_one = Message("99", NO_REPORT[name], JSON)
-    given.insert(place, bad_one)
-    found = read(*given)
-    if name == "nested":
-        assert len(found.rows) + len(found.bad) == 10
-        return
-    (bad,) = found.bad
-    assert (bad.message, bad.reports, bad.reason, bad.row) == (bad_one, 1, "not_json", 0)
-    assert bad.data == bad_one.data
-    assert sorted(found.column("position")) == list(range(9))
-
-
 def test_bad_lines_of_a_batch_have_the_number_of_their_line() -> None:
     text = b"\n" + ANN + b"\r\n \t \nnull\n\n" + ANN + b"\n{"
     given = [Message("5", ANN + b"\n" + ANN, LINES), Message("6", text, LINES), Message("7", ANN, LINES)]
@@ -256,6 +188,19 @@ REFUSED = {
     **{
         (LINES, data): ("bad_message", "it has no reports")
         for data in (b"", b"\n", b"\n \r\n", b"\t", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n")
+    },
+    **{
+        (JSON, data): ("not_json", "")
+        for data in (
+            *(ANN + b"\n" + ANN, ANN + ANN, ANN + b"\n" + ANN[:-1], PRETTY[:-1], b"  \t", b"5", b"null"),
+            *(
+                b'{"user_id": "a\nnn"}',
+                b'{"user_id": "\xff"}',
+                b'{"user_id":\n"\xff"}',
+                b"\xef\xbb\xbf" * 2 + ANN,
+            ),
+            b'{"user_id":\n' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+        )
     },
     (LINES, b"\0"): ("not_json", ""),
     (LINES, b"\f\n"): ("not_json", ""),

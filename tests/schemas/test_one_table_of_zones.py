@@ -48,57 +48,37 @@ def test_half_past_midnight_and_half_an_hour_before_it_lie_in_the_window_of_thei
             assert there.mean() > 0.8
 
 
-#: What every way in makes of two times of a day, of winter and of summer, in files without zones.
+#: What the library and a run make of two times of a day, of winter and of summer, that have no zone.
 CODE = """
 import json, pathlib, sys
-import apache_beam as beam
 import ldpbeam as ldp
 from ldpbeam.command_line.main import main
 
 folder, service = pathlib.Path(sys.argv[1]), {"mechanism": "grr", "epsilon": 1}
-stated = {"attribute": "x", "service": "s"}
-for zone, hours in (("America/New_York", (5, 4)), ("Europe/Berlin", (-1, -2))):
+for zone, winter, summer in (("America/New_York", "15T05", "15T04"), ("Europe/Berlin", "14T23", "14T22")):
     own = folder / zone.replace("/", "-")
-    (own / "in").mkdir(parents=True)
+    own.mkdir(parents=True)
     study = {
         "study": "t", "zone": zone, "windows": {"size": "1d", "zone": zone}, "publish": {"at_least": 1},
         "attributes": {"x": {"domain": {"categories": 3}, "services": {"s": service}}},
     }
     (own / "study.yaml").write_text(json.dumps(study))
-    days = ("2026-01-15", "2026-07-15")
-    times = [f"{day}T{time}:00" for day in days for time in ("00:30", "23:30")]
-    reports = [
-        {"user_id": f"u{i}{t}", "payload": i % 3, "event_time": t, **stated} for t in times for i in range(3)
-    ]
-    lines = "".join(json.dumps(report) + chr(10) for report in reports)
-    (own / "in" / "reports.jsonl").write_text(lines)
-    given = ["--study", str(own / "study.yaml"), "--input", str(own / "in" / "*"), "--quiet", "--output"]
-    assert main(["estimate", *given, str(own / "batch")]) == 0
-    assert main(["stream", *given, str(own / "stream"), "--stop-when-idle", "1s"]) == 0
-    with beam.Pipeline() as pipeline:
-        found = (pipeline | beam.Create(reports) | ldp.beam.Estimate(str(own / "study.yaml"))).as_dicts()
-        _ = found.estimates | beam.Map(json.dumps) | beam.io.WriteToText(str(own / "beam" / "estimates"))
+    times = [f"2026-{day}T{time}:00" for day in ("01-15", "07-15") for time in ("00:30", "23:30")]
+    reports = [{"user_id": f"u{t}", "payload": 0, "event_time": t} for t in times]
+    (own / "in.jsonl").write_text("".join(json.dumps(report) + chr(10) for report in reports))
+    given = ["--study", str(own / "study.yaml"), "--input", str(own / "in.jsonl"), "--quiet"]
+    assert main(["estimate", *given, "--output", str(own / "out")]) == 0
     library = ldp.estimate(ldp.Study.from_yaml(own / "study.yaml"), reports)
-    starts = {"library": {record.window_start for record in library}}
-    for way in ("batch", "stream", "beam"):
-        patterns = {"batch": "estimates.jsonl", "stream": "estimates/*.jsonl", "beam": "estimates-*"}
-        files = (own / way).glob(patterns[way])
-        rows = [json.loads(line) for path in files for line in path.read_text().splitlines()]
-        assert sum(row["reports"] for row in rows) == len(reports), (way, rows)
-        starts[way] = {row["window_start"] for row in rows}
-    wanted = set()
-    for day, hour in zip(days, hours):
-        before = day[:-1] + "4"
-        wanted.add(f"{day}T{hour:02}:00:00Z" if hour > 0 else f"{before}T{24 + hour}:00:00Z")
-    assert all(each == wanted for each in starts.values()), (zone, wanted, starts)
+    lines = (own / "out" / "estimates.jsonl").read_text().splitlines()
+    found = [(record["window_start"], record["reports"]) for record in map(json.loads, lines)]
+    assert found == [(record.window_start, record.reports) for record in library]
+    assert found == [(f"2026-{day}:00:00Z", 2) for day in (f"01-{winter}", f"07-{summer}")], found
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["slim", "of one zone"])
-def test_a_machine_with_another_table_of_zones_changes_nothing_on_any_way_in(
-    kind: str, tmp_path: Path
-) -> None:
+def test_a_machine_with_another_table_of_zones_changes_nothing(kind: str, tmp_path: Path) -> None:
     """The library of Arrow reads the machine's files; slim ones have no rules that follow the last change."""
     table = tmp_path / "zones"
     with importlib.resources.as_file(FILES) as files:

@@ -37,11 +37,9 @@ AT_X = "service x of attribute app"
 MISTAKES = [
     ("users: none", "users: no", "users", "'ids' or 'none', found False"),
     ("users: none", "users: nobody", "users", "'ids' or 'none', found 'nobody'"),
-    ("users: none", "users: [none]", "users", "'ids' or 'none'"),
     ("users: none", "user: none", "user", "unknown key; did you mean 'users'?"),
     ("  app:", "  app:\n    users: some", "users of attribute app", "'ids' or 'none', found 'some'"),
     ("users: none", "users: none\nrepeats: all", "study: repeats", ABOUT_USERS),
-    ("users: none", "users: none\nrepeats: all\nmost_reports: 9", "study: repeats", ABOUT_USERS),
     ("users: none", "users: none\nmost_reports: 9", "study: most_reports", ABOUT_USERS),
     ("users: none", "users: none\npanel: {windows: 24}", "study: panel", ABOUT_USERS),
     ("users: none", "users: none\nepsilon_cap: 3", "study: epsilon_cap", ABOUT_USERS),
@@ -49,7 +47,6 @@ MISTAKES = [
     ("size: 1h", "size: 1h, joined: 1d", "study: windows.joined", ABOUT_USERS),
     ("    services", "    joint_buckets: 4\n    services", "joint_buckets of attribute app", ONE_USER),
     ("epsilon: 1}", "epsilon: 1, lifetime_epsilon: 2}", f"lifetime_epsilon of {AT_X}", ONE_USER),
-    ("epsilon: 1}", "epsilon: 1, as_published: true}", f"as_published of {AT_X}", ONE_USER),
     ("epsilon: 1}", "epsilon: 1, values_at_most: 2}", f"values_at_most of {AT_X}", ONE_USER),
     (
         "{mechanism: grr, epsilon: 1}",

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import base64
-import email
 import hashlib
 import http.server
 import itertools
@@ -197,12 +196,9 @@ class Server:
             ("GET", f"{bucket}/o", self._list),
             ("GET", f"(?:/download)?{bucket}/o/{name}", self._get),
             ("DELETE", f"{bucket}/o/{name}", self._delete),
-            ("POST", f"{bucket}/o/{name}/copyTo/b/{BUCKET}/o/{name}", self._copy),
             ("POST", f"{bucket}/o/{name}/rewriteTo/b/{BUCKET}/o/{name}", self._rewrite),
             ("POST", f"/upload{bucket}/o", self._begin_upload),
             ("PUT", f"/upload{bucket}/o", self._go_on_with_upload),
-            ("POST", "/batch/storage/v1", self._batch),
-            ("HEAD", f"/{BUCKET}", lambda *_: Answer(200)),
             ("GET", f"/{BUCKET}/?", self._s3_list),
             ("HEAD", f"/{BUCKET}/(.+)", self._s3_head),
             ("GET", f"/{BUCKET}/(.+)", self._s3_get),
@@ -250,17 +246,11 @@ class Server:
     def _delete(self, name: str, *_: Any) -> Answer:
         return Answer(204) if self.objects.pop(name, None) is not None else missing(name)
 
-    def _copy(self, source: str, target: str, *_: Any) -> Answer:
+    def _rewrite(self, source: str, target: str, *_: Any) -> Answer:
         if source not in self.objects:
             return missing(source)
         self.objects[target] = self.objects[source]
-        return as_json(self._about(target))
-
-    def _rewrite(self, source: str, target: str, *given: Any) -> Answer:
-        copied = self._copy(source, target, *given)
-        if copied.status != 200:
-            return copied
-        about = json.loads(copied.body)
+        about = self._about(target)
         size = {"totalBytesRewritten": about["size"], "objectSize": about["size"]}
         return as_json({"kind": "storage#rewriteResponse", "done": True, "resource": about, **size})
 
@@ -280,20 +270,6 @@ class Server:
             return Answer(308, headers={"Range": f"bytes=0-{len(data) - 1}"})
         self.objects[name] = bytes(data)
         return as_json(self._about(name))
-
-    def _batch(self, _: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Answer:
-        answers = b""
-        for part in _parts(headers["content-type"], body):
-            method, target, _ = part.decode().splitlines()[0].split(" ")
-            inner = self.answer(
-                method, urllib.parse.urlsplit(target)._replace(scheme="", netloc="").geturl(), {}, b""
-            )
-            answers += b"--part\r\nContent-Type: application/http\r\n\r\n"
-            answers += b"HTTP/1.1 %d .\r\nContent-Type: application/json\r\n\r\n%s\r\n" % (
-                inner.status,
-                inner.body,
-            )
-        return Answer(200, answers + b"--part--", {"Content-Type": 'multipart/mixed; boundary="part"'})
 
     def _s3_list(self, query: Mapping[str, str], *_: Any) -> Answer:
         names, folders = self._below(query)
@@ -371,12 +347,6 @@ def _unchunked(headers: Mapping[str, str], body: bytes) -> bytes:
 def _xml(name: str, *inside: str) -> Answer:
     text = f"<?xml version='1.0'?><{name}>{''.join(inside)}</{name}>"
     return Answer(200, text.encode(), {"Content-Type": "application/xml"})
-
-
-def _parts(kind: str, body: bytes) -> list[bytes]:
-    """The parts of a multipart body."""
-    message = email.message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
-    return [part.get_payload(decode=True) for part in message.get_payload()]  # type: ignore
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 
 from ldpbeam.schemas.encodings import avro
-from ldpbeam.schemas.messages.decode import ARROW, JSON, LINES, BadMessage, Message, decode_messages
+from ldpbeam.schemas.messages.decode import ARROW, LINES, BadMessage, Message, decode_messages
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, DELIVERY, NEAR, SERVICE_KEY, Columns
 
 AVRO = "application/avro"
@@ -123,24 +123,6 @@ MAPS = {"attribute": "minutes", "service": "maps"}
 SAID = {ATTRIBUTE_KEY: "minutes", SERVICE_KEY: "maps"}
 TEN = records(10)
 OWN = [record | MAPS for record in TEN]
-EVERY_KIND: dict[str, list[tuple[bytes, str]]] = {
-    "json": [(line(record), JSON) for record in OWN],
-    "lines": [(lines(OWN), LINES)],
-    "objects": [(single_object(record), AVRO) for record in OWN],
-    "stream": [(arrow(table(OWN)), ARROW)],
-    "stream that says it once": [(arrow(table(TEN).replace_schema_metadata(SAID)), ARROW)],
-    "stream of parts": [(arrow(*(table(OWN).slice(at, 3) for at in range(0, 10, 3))), ARROW)],
-    "compressed stream": [(arrow(table(OWN), compression="zstd"), ARROW)],
-}
-
-
-def sent(kind: str, first_id: int = 1000) -> list[Message]:
-    return [
-        Message(str(first_id + number), data, content_type)
-        for number, (data, content_type) in enumerate(EVERY_KIND[kind])
-    ]
-
-
 WITHOUT_ID = [{name: value for name, value in record.items() if name != "report_id"} for record in TEN]
 BATCHES = {
     "lines": (lines(WITHOUT_ID), LINES),

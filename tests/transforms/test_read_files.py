@@ -117,13 +117,6 @@ def sniffed(path: Path, size: int) -> files.ReportFile:
     return file._replace(identity=None)
 
 
-def test_patterns_name_each_file_once_in_order(tmp_path: Path) -> None:
-    for name in ("b.avro", "a.avro", "c.jsonl"):
-        (tmp_path / name).write_bytes(b"{}")
-    patterns = [f"{tmp_path}/*.avro", f"{tmp_path}/b*", f"{tmp_path}/c.jsonl"]
-    assert files.match(patterns) == [(f"{tmp_path}/{name}", 2) for name in ("a.avro", "b.avro", "c.jsonl")]
-
-
 @pytest.mark.parametrize("pattern", ["*/*.avro", "b/*", "**"])
 def test_a_folder_that_may_not_be_read_is_no_empty_one(
     pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -216,31 +209,6 @@ def test_only_the_columns_that_matter_are_read(tmp_path: Path) -> None:
     with_extra = read(paths, Columns(extras=("colour",))).rows
     assert {frozenset(row) for row in with_extra} == {frozenset(fields | {"colour"})}
     assert {row["colour"] for row in with_extra} == {"red"}
-
-
-@pytest.mark.parametrize("size", [50, 400, 2**20])
-def test_a_corrupt_block_is_one_dead_letter_however_the_file_is_split(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "RANGE_BYTES", size)
-    data = bytearray(avro_bytes(codec="null"))
-    sync = bytes(data[-16:])
-    ends = [at for at in range(len(data)) if data[at : at + 16] == sync]
-    # The marker behind the third block is damaged: that block is lost, the one behind it can be told.
-    data[ends[3]] ^= 0xFF
-    path = tmp_path / "reports"
-    path.write_bytes(bytes(data))
-    got = read([path])
-    (letter,) = got.dead
-    lost = [block.num_records for block in fastavro.block_reader(io.BytesIO(avro_bytes(codec="null")))][2]
-    assert (letter["position"], letter["reason"], letter["reports"]) == (ends[2] + 16, "corrupt_block", lost)
-    assert len(got.rows) == len(RECORDS) - lost
-    assert got.counts == {
-        "in": len(RECORDS),
-        "dead_letters": lost,
-        "dead_letters_by_reason/corrupt_block": lost,
-        f"damaged_file/{path}": 1,
-    }
 
 
 def read_after(path: Path, change: Callable[[], object] = lambda: None) -> tuple[int, list[DeadLetter]]:

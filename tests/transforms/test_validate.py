@@ -110,7 +110,6 @@ def validated(
 
 BAD: list[tuple[str, dict[str, Any]]] = [
     ("no_user_id", {"user_id": None}),
-    ("no_user_id", {"user_id": ""}),
     ("user_id_too_long", {"user_id": "u" * 257}),
     ("report_id_too_long", {"report_id": "r" * 257}),
     ("group_too_long", {"city": "c" * 257}),
@@ -123,14 +122,12 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("unknown_service", {"service": "bus"}),
     ("unknown_service", {"service": "shop"}),  # a service of the other attribute
     ("no_event_time", {"event_time": None}),
-    ("no_event_time", {"event_time": "yesterday"}),
     ("event_time_before_1990", {"event_time": "1989-12-31T23:59:59.999Z"}),
     ("event_time_out_of_bounds", {"event_time": "2199-12-31T23:59:59-01:00"}),
     ("event_time_looks_like_seconds", {"event_time": NOW // 1000}),
     ("event_time_looks_like_microseconds", {"event_time": NOW * 1000}),
     ("event_time_looks_like_nanoseconds", {"event_time": NOW * 1_000_000}),
     ("event_time_too_coarse", {"event_time": np.float32(NOW)}),
-    ("no_user_id", {"user_id": float("nan")}),
     ("unknown_version", {"service": "app", "build": "newest"}),
     ("unknown_version", {"service": "app"}),
     ("unknown_version", {"service": "dated", "event_time": "2026-03-01T00:00:00Z"}),
@@ -148,13 +145,10 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("payload_outside_mechanism", {"service": "noise", "payload": 89.01}),  # 1 + 44 scales of 2
     ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": 3}),
     ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": 0.5}),
-    ("payload_outside_mechanism", {"attribute": "colour", "service": "shop", "payload": -1}),
     ("payload_not_bytes", {**HASHED, "payload": 5.0}),
     ("payload_not_bytes", {**BITS, "payload": True}),
-    ("payload_wrong_length", {**HASHED, "payload": "00000000010000"}),
     ("payload_wrong_length", {**HASHED, "payload": "0000000001000000ff"}),
     ("payload_wrong_length", {**HASHED, "payload": "0000000001zz0000"}),
-    ("payload_wrong_length", {**HASHED, "payload": bytes(7)}),
     ("payload_wrong_length", {**BITS, "payload": ""}),
     ("payload_outside_mechanism", {**HASHED, "payload": "0000000004000000"}),  # g is 4 at epsilon 1
     ("payload_outside_mechanism", {**HASHED, "payload": "0004000001000000"}),  # the family has 1024 seeds

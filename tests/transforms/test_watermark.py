@@ -53,15 +53,6 @@ def test_it_is_the_latest_event_less_the_disorder_and_moves_by_the_silence(disor
     assert read.silent(WEEK) == NOW - 5_000 - disorder + WEEK
 
 
-def test_it_never_goes_back() -> None:
-    read = Read()
-    read.take(0, NOW - 5_000)
-    reached = read.silent(0)
-    assert reached is not None
-    read.take(1, NOW - WEEK)
-    assert read.at() == reached
-
-
 def test_the_clock_moves_it_only_by_the_silence_before_a_pull_that_was_answered_empty() -> None:
     read = Read()
     read.take(0, NOW - WEEK)
