@@ -119,31 +119,6 @@ def test_released_numbers_are_those_of_dense_loops(mechanism, function, rules, e
     assert function(attribute, statistic) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
-def grr(categories, epsilon, people):
-    rng = np.random.default_rng(2)
-    attribute = asked("GRR", epsilon, categories)
-    shares = np.arange(1, categories + 1) ** -1.2
-    values = rng.choice(categories, people, p=shares / shares.sum())
-    answers = [Answers(0, np.arange(people), attribute.versions[0].mechanism.perturb(values, rng))]
-    return attribute, tally(attribute, people, answers)
-
-
-def test_released_grr_em_is_1_400_dense_steps():
-    attribute, statistic = grr(20, 1.0, 5_000)
-    matrix, counts = attribute.channel(0).dense(), statistic.histograms[0]
-    weights, likelihood, steps = np.ones(20) / 20, -np.inf, 0
-    for _ in range(1_400):
-        weights = weights * (matrix.T @ (counts / (matrix @ weights)))
-        weights = weights / weights.sum()
-        now = counts @ np.log(matrix @ weights)
-        steps += 1
-        if now - likelihood < 1e-6:
-            break
-        likelihood = now
-    assert steps > 10
-    assert released.grr_em(attribute, statistic) == pytest.approx(weights, rel=1e-6, abs=1e-12)
-
-
 def result(cell, seed, method, loss):
     return Result(cell.mechanism, cell.population, cell.epsilon, cell.people, seed, method, "v", loss, 0.1)
 

@@ -18,22 +18,21 @@ from support.waiting import PATIENCE, wait_until
 
 CTRL_C = b"\x03"
 
-#: Runs a command of ldpbeam that waits at a call of a function. Arguments: the function, which of its calls,
-#: a folder, and those of the command. At the call it writes ``reached`` into the folder; it waits for ``go``.
+#: Runs a command of ldpbeam that waits at a call of a function. Arguments: the function, a folder, and those
+#: of the command. At the call it writes ``reached`` into the folder; it waits for ``go``.
 _PAUSED = """
-import importlib, itertools, pathlib, sys, time
-place, call, folder, *arguments = sys.argv[1:]
+import importlib, pathlib, sys, time
+place, folder, *arguments = sys.argv[1:]
 module, _, path = place.partition(":")
 *owners, name = path.split(".")
 owner = importlib.import_module(module)
 for step in owners:
     owner = getattr(owner, step)
-function, calls, folder = getattr(owner, name), itertools.count(1), pathlib.Path(folder)
+function, folder = getattr(owner, name), pathlib.Path(folder)
 def paused(*positional, **named):
-    if next(calls) == int(call):
-        (folder / "reached").touch()
-        while not (folder / "go").exists():
-            time.sleep(0.01)
+    (folder / "reached").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.01)
     return function(*positional, **named)
 setattr(owner, name, paused)
 from ldpbeam.command_line.main import main
@@ -75,16 +74,6 @@ class Terminal:
             return true
 
         wait_until(look, lambda: self.said)
-
-    def press_until_it_ends(self, keys: bytes) -> None:
-        """Type something again and again."""
-
-        def ended() -> bool:
-            if self.process.poll() is None:
-                self.press(keys)
-            return self.process.poll() is not None
-
-        wait_until(ended, lambda: self.said, every=0.5)
 
     def wait(self) -> int:
         """Its exit code, once it has ended."""
@@ -129,6 +118,6 @@ def ldpbeam(*arguments: object) -> list[object]:
     return [sys.executable, "-m", "ldpbeam.command_line.main", *arguments]
 
 
-def paused(function: str, folder: Path, *arguments: object, call: int = 1) -> list[object]:
+def paused(function: str, folder: Path, *arguments: object) -> list[object]:
     """The command line of a command that waits at a call of a function, as in ``module:name``."""
-    return [sys.executable, "-c", _PAUSED, function, call, folder, *arguments]
+    return [sys.executable, "-c", _PAUSED, function, folder, *arguments]

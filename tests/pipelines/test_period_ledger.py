@@ -303,26 +303,14 @@ def test_batch_and_scheduled_runs_find_the_same_users_over_the_cap_and_name_none
     by_itself = json.loads((ran.path / "ledger_periods.json").read_text())
     kept = [command("ledger", folder, "--json") for folder in (whole.path, ran.path)]
     entries = [json.loads(one.out)["periods"] for one in kept]
-    (tmp_path / "edited.yaml").write_text(TEXT.replace("cap: 3.5", "cap: 90"))
-    edited = command("ledger", "--study", tmp_path / "edited.yaml", whole.path, "--json")
-    assert {entry["cap"] for entry in json.loads(edited.out)["periods"]} == {90.0}
-    command("ledger", whole.path)
     assert entries[0] == entries[1] == by_itself
     found = ldp.estimate(STUDY, [*sent, *sent[:5]])
     assert [fields_of(entry) for entry in found.periods] == by_itself
     wanted = model([Run(sent)])
     assert [entry["users_over_cap"] for entry in entries[0]] == [wanted[s]["over"] for s in sorted(wanted)]
     assert 0 < sum(entry["users_over_cap"] for entry in entries[0]) < 9
-    assert sum(entry["reports"] for entry in entries[0]) == len(sent)
     shown = command("show", ran.path)
     assert "users spent more than epsilon 3.5 in the period from 2026-11-" in shown.out
-    for entry in by_itself:
-        values, changes = (entry[line][-1]["at_most"] for line in ("about_values", "changes_included"))
-        spent = (
-            f"nobody spent more than epsilon {values:g} about values, or {changes:g} with changes included"
-        )
-        assert f"{spent}, from {entry['period_start']}" in shown.out
-    assert any(entry["about_values"] != entry["changes_included"] for entry in by_itself)
     for folder in (whole.path, ran.path):
         ours = folder / "ledger"
         assert ours.stat().st_mode & 0o777 == 0o700
