@@ -79,7 +79,7 @@ def outputs(folder: Path) -> set[str]:
     }
 
 
-# Estimates are made in this process, whatever the engine is. That a job on Flink ends: test_flink_cluster.
+# Estimates are made in this process, whatever the engine is. That a job on Flink ends: test_study_on_flink.
 @pytest.mark.parametrize(
     ("function", "runner"),
     [(ALONE, "local"), (ESTIMATED, "local"), (COMBINED, "direct"), (ESTIMATED, "direct")],

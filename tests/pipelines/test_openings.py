@@ -184,7 +184,7 @@ def test_a_topic_keeps_the_subscription_of_a_run_until_the_run_has_ended(server:
     position = {"unconfirmed": ["17"]}
     with pubsub.open_topic(TOPIC, run(tmp_path)) as opened:
         (name,) = server._subscriptions
-        assert server._subscriptions[name].config.expiration_policy.ttl.days == 7
+        assert server._subscriptions[name].config.expiration_policy.ttl.seconds == 7 * 86_400
         assert (opened.feed.name, opened.position, opened.server) == (
             name,
             {"unconfirmed": []},
