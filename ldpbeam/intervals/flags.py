@@ -26,6 +26,6 @@ MISFIT_USERS = (
     f"{_FALSE} ({PAGE})"
 )
 REFUSED_PAYLOADS = (
-    "{share} of the payloads of {service} were refused: which ones depends on their noise, so the others are "
-    f"biased, and {_FALSE} ({PAGE})"
+    "up to {share} of the payloads of {service} were refused or do not decode: which ones can depend on "
+    f"their noise, so the others can be biased, and {_FALSE} ({PAGE})"
 )

@@ -28,11 +28,14 @@ from ldpbeam.fit.spending import Spending
 from ldpbeam.folders.output import Output
 from ldpbeam.pipelines.spool.finish import Finishing, Pane
 from ldpbeam.pipelines.spool.place import StreamOutput
+from ldpbeam.schemas.files.json_lines import BadLine, decode_lines
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Answers, tally
 from ldpbeam.transforms.outputs.on_engines import WriteSnapshots
 from ldpbeam.transforms.outputs.snapshots import SHARED_FILES, snapshot_file
 from ldpbeam.transforms.reports.batches import tagged
+from ldpbeam.transforms.reports.counts import CHECKED, REASON, REFUSED, refused_payloads
+from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.segments import write_panes
 from ldpbeam.transforms.windows.cut import Pieces, each_window
 from ldpbeam.transforms.windows.split import Split
@@ -53,6 +56,7 @@ def study_of(**more: Any) -> ldp.Study:
 
 
 STUDY = study_of()
+SERVICES = NUMBER | {"services": dict.fromkeys("ab", NUMBER["services"]["a"])}
 
 
 def snapshot(users: int, hour: int = 0, group: str | None = None, study: ldp.Study = STUDY) -> Snapshot:
@@ -96,6 +100,22 @@ def test_an_estimate_of_a_service_whose_payloads_are_refused_says_so(bad: int, f
     intervals = record.intervals
     assert intervals is not None and intervals.methods
     assert ("were refused" in intervals.flags.get("certain", "")) == flagged
+
+
+def test_texts_that_do_not_decode_count_as_refused_payloads_of_each_service() -> None:
+    # A client that writes .5 and 1 for its shares: which of its reports are no JSON depends on the noise.
+    good = [f'{{"user_id": "u{n}", "service": "a", "payload": 1}}' for n in range(96)]
+    counts = Counter[str]()
+    wanted = wanted_columns(TWO := study_of(windows=None, attributes={"x": SERVICES}), None, None)
+    for item in decode_lines(0, "\n".join([*good, *[good[0].replace(": 1}", ": .5}")] * 4]).encode(), wanted):
+        if isinstance(item, BadLine):
+            counts[f"{REASON}not_json"] += item.reports
+        else:
+            counts += Validation(TWO).validate(item).counts
+    assert counts[f"{REASON}not_json"] == 4
+    counts |= {f"{CHECKED}x/b": 996, f"{REFUSED}x/b": 6}
+    assert refused_payloads(counts) == {"x/a": 0.04}
+    assert refused_payloads(counts | {f"{REFUSED}x/b": 7}) == {"x/a": 0.04, "x/b": 0.011}
 
 
 def test_users_are_counted_and_not_reports_where_they_are_known() -> None:

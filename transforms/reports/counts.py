@@ -46,6 +46,9 @@ REASON = "dead_letters_by_reason/"
 CHECKED, REFUSED = "payloads_checked/", "payloads_refused/"
 #: Where more than this share of a service's payloads is refused, its estimates are flagged.
 MOST_REFUSED = 0.01
+#: The reasons of texts and messages that do not decode, maybe because of how the payload is written (``.5``):
+#: nobody knows whose they are, so they count as refused payloads of any service.
+UNDECODED = ("not_json", "bad_message")
 #: Reports without the study's field of groups, by the field that is probably meant.
 MEANT = "groups_in_other_fields/"
 #: Reports of which counts say the cell and no sum, by ATTRIBUTE/SERVICE.
@@ -75,7 +78,10 @@ DAMAGED = "damaged_file/"
 def refused_payloads(counts: Mapping[str, int]) -> dict[str, float]:
     """The share of the payloads that were refused, by ATTRIBUTE/SERVICE, where it is above the most."""
     checked = {name.removeprefix(CHECKED): n for name, n in counts.items() if name.startswith(CHECKED) and n}
-    shares = {name: counts.get(REFUSED + name, 0) / n for name, n in sorted(checked.items())}
+    more = sum(counts.get(REASON + reason, 0) for reason in UNDECODED)
+    shares = {
+        name: (counts.get(REFUSED + name, 0) + more) / (n + more) for name, n in sorted(checked.items())
+    }
     return {name: share for name, share in shares.items() if share > MOST_REFUSED}
 
 
