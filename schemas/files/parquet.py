@@ -160,7 +160,7 @@ def decode_row_group(stream: IO[bytes], footer: Any, index: int, wanted: Columns
         file = opened(source, footer, columns=footer.num_columns)
         schema, metadata = file.schema_arrow, text_of(file.schema_arrow.metadata)
         places = _read_columns(schema, wanted)
-        names, payload = list(places), wanted.fields["payload"]
+        names = list(places)
         chunks = _chunks(file, source, index)
         packed = sum(chunk.total_compressed_size for chunk in chunks)
         read = {name: chunks[at] for name, at in places.items()}
@@ -188,9 +188,9 @@ def decode_row_group(stream: IO[bytes], footer: Any, index: int, wanted: Columns
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
                 whole = whole_of(columns) if wanted.whole else None
-                if payload in schema.names and payload not in columns:
-                    # Other nested payloads are invalid. They become NaN: null would mean a missing payload.
-                    columns[payload] = pa.array(np.full(part.num_rows, np.nan))
+                for field in {*wanted.fields.values()} & {*schema.names} - columns.keys():
+                    # Nested values are not read, and no field takes one; null would mean that it is missing.
+                    columns[field] = pa.array([[]] * part.num_rows)
                 row = pa.array(np.arange(start, start + part.num_rows))
                 position = pa.array(np.full(part.num_rows, index))
                 reports = decoded(columns, wanted, metadata, position, row, lambda _: schema.names, whole)

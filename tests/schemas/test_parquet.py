@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.schemas.files import parquet
+from ldpbeam.schemas.reports.casts import UNREADABLE
 from ldpbeam.schemas.reports.columns import Columns
 
 NEW_YEAR = 1_767_225_600_000
@@ -77,6 +78,13 @@ def test_nested_and_missing_columns_are_null_row_by_row() -> None:
     assert [(row["user_id"], row["payload"]) for row in rows(data)] == [(None, None)] * 3
     nothing = file_of(pa.table({"colour": ["red"] * 3}))
     assert [(row["user_id"], row["row"]) for row in rows(nothing)] == [(None, 0), (None, 1), (None, 2)]
+
+
+def test_a_nested_column_of_names_is_there_and_unreadable() -> None:
+    # Null would say that no report has the field of the study's groups.
+    nested = {"region": [["eu"]] * 3, "service": [{"a": "web"}] * 3, "user_id": ["u"] * 3}
+    (batch,) = batches(file_of(pa.table(nested)), wanted=Columns(None, "web", extras=("region",)))
+    assert batch.column("region").to_pylist() == batch.column("service").to_pylist() == [UNREADABLE] * 3
 
 
 def test_a_file_without_rows_has_no_reports() -> None:
