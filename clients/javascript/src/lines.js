@@ -7,7 +7,10 @@ import { kindOf } from "./domains.js";
 const LONGEST = 256;
 /** 1990 and 2200: event times outside are a mistake. */
 const [EARLIEST, LATEST] = [Date.UTC(1990, 0, 1), Date.UTC(2200, 0, 1)];
-const ZONED = /^\d{4}-\d\d-\d\d[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
+/** Text of which no character can be seen, which ldpbeam takes for a missing id. */
+const BLANK = /^[\p{Z}\p{Cc}\p{Cf}]+$/u;
+/** With more digits of a second, V8 forgets zeros after the point. */
+const ZONED = /^\d{4}-\d\d-\d\d[Tt ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
 
 function bytesOf(text) {
   return new TextEncoder().encode(text).length;
@@ -15,8 +18,10 @@ function bytesOf(text) {
 
 function userId(id) {
   const length = typeof id === "string" && id.isWellFormed() ? bytesOf(id) : 0;
-  if (length < 1 || length > LONGEST) {
-    const found = length > LONGEST ? `${length} bytes` : kindOf(id);
+  const blank = length > 0 && BLANK.test(id);
+  if (length < 1 || length > LONGEST || blank) {
+    const kind = blank ? "text without a visible character" : kindOf(id);
+    const found = length > LONGEST ? `${length} bytes` : kind;
     throw new TypeError(`user_id must be text of 1 to ${LONGEST} bytes, found ${found}`);
   }
   return id;

@@ -45,7 +45,8 @@ export function fromStudy(study, { device_key, means, ...of } = {}) {
   return {
     report: client(service),
     line(record) {
-      const whole = { ...known.fields, ...record };
+      // A record that has these names, or has them undefined, does not change whose report it is.
+      const whole = { ...known.fields, ...record, ...known.fields };
       const missing = known.needs.filter((name) => whole[name] === undefined);
       if (missing.length > 0) throw new TypeError(`the study needs ${missing.join(" and ")} in each report`);
       return line(whole, { users: known.users });

@@ -25,7 +25,7 @@ test("the lines of the document", () => {
 test("event times are dates, milliseconds or text with a zone", () => {
   const time = Date.UTC(2026, 10, 20, 10);
   assert.match(line({ user_id: "u", event_time: "2028-02-29T10:00:00Z", payload: 1 }), /"2028-02-29T10:00:00.000Z"/);
-  for (const event_time of [time, new Date(time), "2026-11-20T10:00:00Z", "2026-11-20t05:00:00.000-05:00"]) {
+  for (const event_time of [time, new Date(time), "2026-11-20T10:00:00Z", "2026-11-20 05:00:00.000999999-05:00"]) {
     assert.match(line({ user_id: "u", event_time, payload: 1 }), /"event_time":"2026-11-20T10:00:00.000Z"/);
   }
 });
@@ -47,6 +47,7 @@ test("a report of a study without users has no user id", () => {
 
 const WRONG = [
   [{ user_id: "" }, /user_id must be text of 1 to 256 bytes/],
+  [{ user_id: " \u200b\u00a0\0" }, /user_id must be text of 1 to 256 bytes, found text without a visible character$/],
   [{ user_id: 7 }, /user_id must be text of 1 to 256 bytes, found a number/],
   [{ user_id: 7n }, /user_id must be text of 1 to 256 bytes, found a bigint$/],
   [{ user_id: "a\ud800" }, /user_id must be text of 1 to 256 bytes, found text that is not Unicode$/],
@@ -58,6 +59,7 @@ const WRONG = [
   [{ event_time: "2026-02-30T10:00:00Z" }, /RFC 3339 with a zone, found text$/],
   [{ event_time: "2026-04-31T10:00:00+02:00" }, /RFC 3339 with a zone, found text$/],
   [{ event_time: "2026-04-30T24:00:00Z" }, /RFC 3339 with a zone, found text$/],
+  [{ event_time: "2026-11-20T10:00:00.03203374205Z" }, /RFC 3339 with a zone, found text$/],
   [{ payload: NaN }, /payload must be what report returned, found NaN/],
   [{ payload: "cc02" }, /payload must be what report returned, found text$/],
   [{ attribute: 3 }, /attribute must be text, found a number/],

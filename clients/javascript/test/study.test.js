@@ -39,7 +39,7 @@ test("a client of a study perturbs as one of its service, and writes its names",
       '"event_time":"2026-11-20T10:00:00.000Z","payload":1}',
   );
   assert.equal(
-    fromStudy(study, { attribute: "code" }).line({ payload: 1 }),
+    fromStudy(study, { attribute: "code" }).line({ payload: 1, service: undefined, attribute: "minutes" }),
     '{"attribute":"code","service":"maps","payload":1}',
   );
 });
