@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from ldpbeam.errors import DONE, WRONG
 from ldpbeam.printing import document
 from ldpbeam.runners.installed import Check, of_package
-from ldpbeam.runners.names import LOCAL
-from ldpbeam.runners.request import engine_request
+from ldpbeam.runners.request import LOCAL, engine_request
 from ldpbeam.temporary import temporary_root
 
 

@@ -22,8 +22,7 @@ from ldpbeam.errors import UserError
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.runners import dataflow, flink
 from ldpbeam.runners.flink.rest import FlinkError
-from ldpbeam.runners.names import DATAFLOW, DIRECT, ENGINES, FLINK
-from ldpbeam.runners.request import EngineRequest
+from ldpbeam.runners.request import DATAFLOW, DIRECT, ENGINES, FLINK, EngineRequest
 
 _View = TypeVar("_View", bound=PipelineOptions)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ldpbeam.runners import dataflow, flink
 from ldpbeam.runners.flink.rest import FlinkError
 from ldpbeam.runners.installed import Check, version_of
-from ldpbeam.runners.names import DATAFLOW, FLINK
+from ldpbeam.runners.request import DATAFLOW, FLINK
 
 
 def of_engine(runner: str, master: str | None) -> Iterator[Check]:

@@ -1,4 +1,4 @@
-"""A command's options for its engine: importing them imports no engine."""
+"""A command's options for its engine, and the names of engines: importing them imports no engine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldpbeam.command_line.arguments import filled
+from ldpbeam.command_line.arguments import LOCAL as LOCAL
+from ldpbeam.command_line.arguments import Parser, filled
 from ldpbeam.errors import UserError
-from ldpbeam.runners.names import DIRECT, ENGINES, FLINK, LOCAL
+
+DIRECT = "direct"
+FLINK = "flink"
+DATAFLOW = "dataflow"
+ENGINES = (LOCAL, DIRECT, FLINK, DATAFLOW)
 
 
 @dataclass(frozen=True)
@@ -51,3 +56,13 @@ def engine_request(options: argparse.Namespace) -> EngineRequest:
     if asked.flink_master is not None and asked.runner in ENGINES and asked.runner != FLINK:
         raise UserError(f"--flink-master: it is for --runner flink, and this is {asked.runner}")
     return asked
+
+
+def doctor(parser: Parser) -> None:
+    """Add the options of ``ldpbeam doctor``."""
+    engine = parser.add_argument_group("engine")
+    engine.add_argument(
+        "--runner", choices=ENGINES, default=LOCAL,
+        help=f"the engine to look for (default: {LOCAL})",
+    )  # fmt: skip
+    engine.add_argument("--flink-master", metavar="HOST:PORT", help="the cluster, to see whether it answers")

@@ -205,7 +205,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
             "doctor", "what an engine needs, whether it is installed, and how to get it",
             "ldpbeam doctor --runner flink --flink-master localhost:8081",
             "ldpbeam.runners.doctor:doctor_command",
-            "ldpbeam.runners.doctor_options:doctor", printing=("json",),
+            "ldpbeam.runners.request:doctor", printing=("json",),
         ),
     ),
 }  # fmt: skip

@@ -37,7 +37,7 @@ from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.pipelines.spool.batch import tally_here
 from ldpbeam.printing import document, note, progress_bar, step, warn
-from ldpbeam.runners.names import LOCAL
+from ldpbeam.runners.request import LOCAL
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.estimates import json_fields

@@ -26,8 +26,7 @@ from ldpbeam.pipelines.options.sources import BOUNDED, module_of, named
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
-from ldpbeam.runners.names import LOCAL
-from ldpbeam.runners.request import EngineRequest, engine_request
+from ldpbeam.runners.request import LOCAL, EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ldpbeam.command_line.arguments import Parser
-from ldpbeam.runners.names import LOCAL
+from ldpbeam.runners.request import LOCAL
 
 
 def add_output_option(group: argparse._ArgumentGroup) -> None:

@@ -22,8 +22,7 @@ from ldpbeam.runners import flink
 from ldpbeam.runners.engines import engine_of
 from ldpbeam.runners.flink import jobs
 from ldpbeam.runners.flink.rest import FlinkError, Rest
-from ldpbeam.runners.names import FLINK
-from ldpbeam.runners.request import EngineRequest, engine_request
+from ldpbeam.runners.request import FLINK, EngineRequest, engine_request
 
 
 @pytest.fixture(autouse=True)

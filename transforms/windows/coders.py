@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import itertools
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +14,7 @@ import fastavro
 from apache_beam.coders import NullableCoder, StrUtf8Coder, TupleCoder, VarIntCoder, registry
 
 from ldpbeam.schemas.outputs.snapshots import decode_statistic, encode_statistic
-from ldpbeam.transforms.windows.groups import SIDE_BY_SIDE, Accumulator, GroupStatistics, added_up, with_added
+from ldpbeam.transforms.windows.groups import Accumulator, GroupStatistics, added_up, with_added
 from ldpbeam.transforms.windows.piece_keys import GroupKey, PieceKey, WindowGroupKey, WindowKey
 
 _TEXT, _NUMBER = StrUtf8Coder(), VarIntCoder()
@@ -159,12 +161,7 @@ class CombineGroups(beam.CombineFn):
 
     def merge_accumulators(self, accumulators: Iterable[Accumulator]) -> Accumulator:
         """Merge all partial statistics, a few at a time, since there may be thousands of them."""
-        merged: Accumulator = []
-        for parts in accumulators:
-            merged += parts
-            if len(merged) >= SIDE_BY_SIDE:
-                merged = self.compact(merged)
-        return self.compact(merged)
+        return self.compact(functools.reduce(with_added, itertools.chain.from_iterable(accumulators), []))
 
     def compact(self, accumulator: Accumulator) -> Accumulator:
         """Merge the accumulator, so that it holds at most one statistic per group."""

@@ -7,6 +7,7 @@ a window equals a batch run over the same reports, bit for bit.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -26,8 +27,8 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.schemas.outputs.snapshots import EARLY, LATE, ON_TIME, Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import names_of, with_names
-from ldpbeam.transforms.windows.coders import CombineGroups, KeyCoder, StatisticsCoder
-from ldpbeam.transforms.windows.groups import GroupStatistics, snapshots
+from ldpbeam.transforms.windows.coders import KeyCoder, StatisticsCoder
+from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, snapshots, with_added
 from ldpbeam.transforms.windows.piece_keys import WindowKey
 from ldpbeam.transforms.windows.split import timestamp
 
@@ -91,7 +92,6 @@ class _Window(beam.DoFn):
     def __init__(self, study: Study) -> None:
         assert study.windows is not None
         self.study = study
-        self.combine = CombineGroups()
         self.early = study.windows.early_reports
         self.lateness = study.windows.allowed_lateness + 1
         self.remembered = study.windows.remembered + self.lateness
@@ -151,8 +151,7 @@ class _Window(beam.DoFn):
         return candidates is not None and _number(candidates.fingerprint) != before.names
 
     def _merged(self, statistics: Any) -> GroupStatistics:
-        gained = ([encoded] for encoded in statistics.read())
-        now: GroupStatistics = self.combine.extract_output(self.combine.merge_accumulators(gained))
+        now: GroupStatistics = added_up(functools.reduce(with_added, statistics.read(), []))
         statistics.clear()
         statistics.add(now)
         return now
