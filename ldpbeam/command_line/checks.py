@@ -24,7 +24,7 @@ from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.schemas.writer_schemas import WriterSchemas
 from ldpbeam.study import Study
 from ldpbeam.times import CALENDAR
-from ldpbeam.transforms.reports.validation import wanted_columns
+from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.storage import exists, is_local, open_raw
 from ldpbeam.words import counted
 
@@ -68,14 +68,6 @@ def check_attribute(attribute: str | None, names: Iterable[str]) -> None:
         raise UserError(f"--attribute {attribute}: the study has no such attribute; {known}")
 
 
-def check_service(service: str | None, study: Study) -> None:
-    """Check that the study has the service of ``--service``, if one is given."""
-    every = {name for model in study.attributes.values() for name in model.services}
-    if service is not None and service not in every:
-        known = meant_or_known(service, sorted(every))
-        raise UserError(f"--service {service}: the study has no such service; {known}")
-
-
 def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False) -> Columns:
     """The columns that are read, for ``--attribute``, ``--service``, ``--column`` and ``--schemas``.
 
@@ -88,7 +80,6 @@ def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False
         UserError: if a column is not written as OURS=THEIRS, they do not fit the study or each other, or a
             schema cannot be had.
     """
-    check_service(options.service, study)
     renamed: dict[str, str] = {}
     for text in options.column or ():
         name, equals, field = text.partition("=")
@@ -98,9 +89,11 @@ def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False
             raise UserError(f"--column {text}: {name!r} is given twice, as {renamed[name]!r} before")
         renamed[name] = field
     try:
-        wanted = wanted_columns(study, options.attribute, options.service, whole=whole, renamed=renamed)
+        wanted = checked_columns(
+            study, options.attribute, options.service, whole=whole, renamed=renamed, options=True
+        )
     except ValueError as error:
-        raise UserError(f"--column: {error}") from None
+        raise UserError(str(error)) from None
     return replace(wanted, schemas=_schemas_of(options.schemas or ()))
 
 

@@ -12,7 +12,6 @@ import pytest
 from support.studies import SMALL
 
 from ldpbeam.command_line.checks import (
-    check_service,
     duration_of,
 )
 from ldpbeam.errors import UserError
@@ -107,8 +106,6 @@ def test_whatever_changes_the_results_makes_another_run(tmp_path: Path) -> None:
 
 
 def test_values_at_the_ends_are_good() -> None:
-    for service in ("a", None):
-        check_service(service, STUDY)
     subscription("projects/abcdef/subscriptions/abc")
     assert duration_of("--max-disorder", "90s") == 90_000
     # The second as Airflow writes moments.

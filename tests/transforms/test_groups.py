@@ -13,8 +13,8 @@ from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers, Statistic, tally
 from ldpbeam.transforms.joining.join import UserReports
 from ldpbeam.transforms.windows import groups as stage
-from ldpbeam.transforms.windows.coders import SIDE_BY_SIDE, CombineGroups
-from ldpbeam.transforms.windows.groups import Accumulator, GroupStatistics
+from ldpbeam.transforms.windows.coders import CombineGroups
+from ldpbeam.transforms.windows.groups import SIDE_BY_SIDE, Accumulator, GroupStatistics
 from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 
 TEXT = """

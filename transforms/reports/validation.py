@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.attributes import Attribute
+from ldpbeam.errors import meant_or_known
 from ldpbeam.schemas.reports import event_times, fields, stamps
 from ldpbeam.schemas.reports.casts import UNREADABLE, as_numbers, binary_of_width, is_null, without_offsets
 from ldpbeam.schemas.reports.columns import DELIVERY, MEANT_KEY, STAMP_KEYS, Columns, text_of
@@ -95,27 +96,28 @@ def checked_columns(
     *,
     whole: bool = False,
     renamed: Mapping[str, str] | None = None,
+    options: bool = False,
 ) -> Columns:
-    """:func:`wanted_columns` for arguments of a function: each is checked, and messages name it.
+    """:func:`wanted_columns` for arguments of a function, or options: messages name them.
 
     Raises:
         ValueError: if the study has no such attribute or service, or ``renamed`` cannot be.
     """
-    _check("attribute", attribute, list(study.attributes))
-    _check("service", service, _services(study))
+    for what, given, known in (
+        ("attribute", attribute, list(study.attributes)),
+        ("service", service, _services(study)),
+    ):
+        if given is not None and given not in known:
+            named = f"--{what} {given}" if options else f"{what}={given!r}"
+            raise ValueError(f"{named}: the study has no such {what}; {meant_or_known(given, known)}")
     try:
         return wanted_columns(study, attribute, service, whole=whole, renamed=renamed)
     except ValueError as error:
-        raise ValueError(f"columns: {error}") from None
+        raise ValueError(f"{'--column' if options else 'columns'}: {error}") from None
 
 
 def _services(study: Study) -> list[str]:
     return sorted({name for described in study.attributes.values() for name in described.services})
-
-
-def _check(what: str, given: str | None, known: Sequence[str]) -> None:
-    if given is not None and given not in known:
-        raise ValueError(f"{what}={given!r}: the study has no such {what}; there are: {', '.join(known)}")
 
 
 class Validated(NamedTuple):
