@@ -293,7 +293,7 @@ def test_mistakes_are_told_when_the_pipeline_is_built(small_text: str) -> None:
     for wrong, sentence in (
         ({"attribute": "y"}, "attribute='y': the study has no such attribute; there are: x"),
         ({"service": "c"}, "service='c': the study has no such service; there are: a, b"),
-        ({"columns": {"user": "uid"}}, "columns: 'user' is no column .* did you mean 'user_id'"),
+        ({"columns": {"user": "uid"}}, "columns: 'user' is not a column .* did you mean 'user_id'"),
         ({"columns": {"event_time": "ts"}, "event_time": "at"}, "'ts' there; leave out event_time='at'"),
         ({"columns": {"event_time": "ts"}, "event_time": None}, "'ts' there; leave out event_time=None"),
         ({"shards": 0}, "shards=0: from 1 to 65536"),
