@@ -217,7 +217,7 @@ def test_a_study_with_windows_needs_event_times_at_once(as_table: bool) -> None:
         ([1, 2], {}, TypeError, "reports are of type int: give a table"),
         (columns(), {"columns": {"user_id": "uid"}}, ValueError, "no column 'uid'"),
         ({"uids": ["a"]}, {"columns": {"user_id": "uid"}}, ValueError, "mean 'uids'.* columns={'user_id': "),
-        (columns(), {"columns": {"userid": "u"}}, ValueError, "^columns: 'userid' is not a column.*mean 'user_id'"),
+        (columns(), {"columns": {"userid": "u"}}, ValueError, "^columns: 'userid' is not .*mean 'user_id'"),
         (columns(), {"service": "map"}, ValueError, "the study has no such service; did you mean 'maps'"),
         (columns(), {"attribute": "x"}, ValueError, "the study has no such attribute; there are: minutes"),
         (columns(), {"start": 5, "stop": 5}, ValueError, "is not before"),
