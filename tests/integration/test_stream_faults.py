@@ -1,4 +1,4 @@
-"""What goes wrong with a stream: a stop, a drain, a kill."""
+"""What goes wrong with a stream: a stop, a kill."""
 
 from __future__ import annotations
 
@@ -96,27 +96,6 @@ def test_a_stream_that_is_asked_to_stop_gives_back_what_it_did_not_take_and_goes
     batch = batch_of(sent)
     assert two.statistics == statistics_of(batch.snapshots)
     assert two.estimates == answers(batch.estimates)
-
-
-def test_a_stream_that_is_drained_ends_its_open_windows_as_incomplete(
-    own_pubsub: PubSubServer, topic_and_subscription: Any, batch_of: Any, tmp_path: Path
-) -> None:
-    names = topic_and_subscription(own_pubsub.address)
-    sent = reports_of(STUDY, "sent", evenly(WEEK_AGO, SIZE + SIZE // 2, 1_000), seed=1)
-    publish(names.topic, by_time(in_batches(sent)))
-    options = ["--subscription", names.subscription, "--max-disorder", "10s", "--drain"]
-    with streaming(tmp_path, STUDY, *options) as stream:
-        stream.wait_until_said(" on time: ")
-        stream.wait_until(lambda: own_pubsub.counts(names.subscription).unacked == 0)
-        assert stream.end(signal.SIGTERM) == 0, stream.said
-        left = stream.left
-    assert timings(left) == {window(0): ("on_time", True), window(1): ("early", False)}
-    assert left.accounting["in"] == left.accounting["used"] == count(sent)
-    assert left.statistics == statistics_of(batch_of(sent).snapshots)
-    # It has ended: the same command begins another run.
-    with streaming(tmp_path, STUDY, *options, *IDLE) as again:
-        assert again.wait() == 0, again.said
-        assert again.left.run != left.run and again.left.accounting["in"] == 0
 
 
 def test_a_stream_that_is_killed_loses_nothing_and_publishes_nothing_else_again(

@@ -16,7 +16,6 @@ import pytest
 
 import ldpbeam as ldp
 
-TEN = 1_763_632_800_000  # 2025-11-20T10:00:00Z
 PEOPLE = 300
 
 CATEGORIES = """\

@@ -14,10 +14,6 @@ from ldpbeam.pipelines.commands import estimate
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.counts import accounting
 
-HOUR = 3_600_000
-START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
-PEOPLE = 900
-
 
 def test_good_input_is_used_without_a_word_of_complaint(
     small_text: str, tmp_path: Path, run_estimate: Any, write_lines: Any

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from apache_beam.utils.timestamp import Timestamp
-from support.faces import arrow_faces, avro_faces, read_file, record_faces
+from support.faces import arrow_faces, avro_faces, record_faces
 
 from ldpbeam.schemas.reports.casts import UNREADABLE
 from ldpbeam.schemas.reports.event_times import COARSE
@@ -155,28 +154,6 @@ def test_times_that_are_too_coarse_are_told_from_missing_ones(kind: Any, tmp_pat
     check(record_faces("event_time", list(values), tmp_path), expected)
     if kind is np.float32:
         check(avro_faces("event_time", "float", values.tolist(), tmp_path), expected)
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        pa.array([1], pa.date32()),
-        pa.array([86_400_000], pa.date64()),
-        pa.array([1], pa.time32("ms")),
-        pa.array([1], pa.duration("ms")),
-        pa.array([True]),
-        pa.array([b"\0" * 16], pa.binary(16)),
-    ],
-    ids=lambda array: str(array.type),
-)
-def test_days_and_hours_alone_are_no_times(array: pa.Array, tmp_path: Path) -> None:
-    check(arrow_faces("event_time", array, tmp_path), [None])
-
-
-def test_timestamps_of_parquet_in_96_bits_have_no_zone(tmp_path: Path) -> None:
-    columns = {"payload": [0.0], "event_time": pa.array([HOUR], pa.timestamp("ns", "UTC"))}
-    pq.write_table(pa.table(columns), tmp_path / "a", use_deprecated_int96_timestamps=True)
-    assert read_file((tmp_path / "a").read_bytes(), tmp_path)[0].column("event_time").to_pylist() == [None]
 
 
 @pytest.mark.parametrize("name", ["user_id", "report_id", "group", "version", "service", "attribute"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import math
-import uuid
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -18,10 +16,8 @@ from ldpbeam.schemas.files.json_lines import BadLine, decode_lines, read_chunks,
 from ldpbeam.schemas.reports.columns import Columns
 
 NEW_YEAR = 1_767_225_600_000
-UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")
 LINE = b'{"user_id":"ann","payload":0.5,"event_time":1767225600000}'
 ANN = (b"ann", NEW_YEAR, 0.5)
-NONE = "no number"
 
 
 class Found(NamedTuple):
@@ -40,24 +36,8 @@ def read(text: bytes, position: int = 0) -> Found:
             continue
         for row in item.to_pylist():
             assert row["position"] not in found.rows
-            found.rows[row["position"]] = (row["user_id"], row["event_time"], number(row["payload"]))
+            found.rows[row["position"]] = (row["user_id"], row["event_time"], row["payload"])
     return found
-
-
-def number(payload: Any) -> Any:
-    """A payload: a number or a text, None where it is missing, else NONE."""
-    good = payload is None or type(payload) is str
-    good = good or (type(payload) in (int, float) and not math.isnan(payload))
-    return payload if good else NONE
-
-
-def column(name: str, values: list[str]) -> list[Any]:
-    """One field of good lines, its values given as JSON."""
-    text = b"".join(b'{"%s":%s}\n' % (name.encode(), value.encode()) for value in values)
-    found = read(text)
-    assert not found.bad
-    place = {"user_id": 0, "event_time": 1, "payload": 2}[name]
-    return [found.rows[position][place] for position in sorted(found.rows)]
 
 
 TEXT = b'{"a":1}\r\n\r\n{"a":2}\n\n  \n{"a":\n[3]\n{"user_id":"Zo\xc3\xab"}\n{"last":1}'

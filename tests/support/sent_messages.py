@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.messages.decode import ARROW, LINES, BadMessage, Message, decode_messages
-from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, DELIVERY, NEAR, SERVICE_KEY, Columns
+from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, Columns
 
 AVRO = "application/avro"
 NEW_YEAR = 1_767_225_600_000
@@ -120,7 +120,6 @@ def records(count: int) -> list[dict[str, Any]]:
 
 
 MAPS = {"attribute": "minutes", "service": "maps"}
-SAID = {ATTRIBUTE_KEY: "minutes", SERVICE_KEY: "maps"}
 TEN = records(10)
 OWN = [record | MAPS for record in TEN]
 WITHOUT_ID = [{name: value for name, value in record.items() if name != "report_id"} for record in TEN]

@@ -67,16 +67,3 @@ def test_ids_that_count_up_have_all_draws_alike(name: str) -> None:
         counts = np.bincount(draws, minlength=256)
         # Chi-squared, which has a mean of 255 and a variance of 510.
         assert abs(((counts - 100) ** 2 / 100).sum() - 255) < 4 * np.sqrt(510)
-
-
-def test_a_message_that_is_delivered_again_changes_nothing() -> None:
-    users = [b"user %d" % number for number in range(200)]
-    once = [
-        Sent(user, 0, 0, payload, delivery=user + name)
-        for user in users
-        for name, payload in ((b"/1", 0.1), (b"/2", 0.9))
-    ]
-    (kept,), _ = join(X, batches_of(once))
-    (again,), _ = join(X, batches_of([*once, *once[::2], *once[::2]]))
-    assert kept.answers[0].payloads.tolist() == again.answers[0].payloads.tolist()
-    assert 0.1 in kept.answers[0].payloads and 0.9 in kept.answers[0].payloads

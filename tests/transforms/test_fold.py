@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,6 @@ from support.pane_reports import (
     NOT_TO_JOIN,
     Report,
     batches_of,
-    cut,
     study_of,
     study_text,
     times_of,
@@ -68,21 +66,6 @@ def fold_window(study: Study, batches: Sequence[pa.RecordBatch], window: tuple[i
     """What a stream makes of all reports of a window."""
     fold = Fold(study, report_ids=study.duplicates == "drop")
     return fold.fold_window(study.attribute("x"), batches, window)
-
-
-@pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=60, derandomize=True, deadline=None)
-@given(SOME, st.randoms(use_true_random=False))
-def test_how_reports_are_cut_and_ordered_does_not_matter(
-    name: str, reports: list[Report], order: random.Random
-) -> None:
-    study = study_of(name)
-    whole = fold_window(study, batches_of(*reports))
-    assert fold_window(study, cut(reports, order)) == whole
-    # Windows that slide every four seconds: from second 4 on reports are counted in a later window.
-    counted = [r for r in reports if r.time < 4000] if name == "sliding windows" else reports
-    assert whole.used + whole.duplicates == len(counted)
-    assert whole.in_window == sum(own.reports for own in whole.statistics.values()) >= whole.used
 
 
 STARTS = st.integers(-4, 8).map(lambda place: 4000 * place)
@@ -180,16 +163,6 @@ def test_gains_add_up_to_what_is_there(name: str, states: list[list[Report]]) ->
         assert all(own == empty(study.attribute("x")) for key, own in total.items() if key not in after)
         assert groups.gains(study, after, after) == {}
         before = after
-
-
-def test_a_report_that_comes_before_the_one_that_stood_moves_its_user() -> None:
-    study = study_of("two services joined")
-    ann, earlier, bob = Report("ann", 5000, payload=0.1), Report("ann", 1000, payload=0.9), Report("bob", 0)
-    (gain,) = groups.gains(study, folded(study, ann, earlier, bob), folded(study, ann, bob)).values()
-    assert (gain.reports, gain.users) == (0, 0)
-    assert sorted(gain.joint_counts.tolist()) == [-1, 1]
-    assert sorted(gain.histograms[0].tolist())[:2] == [-1, 0]
-    assert gain.histograms[0].sum() == 0
 
 
 class Driven:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -13,20 +12,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.kept_one_by_one import Sent, draw
-from support.kept_one_by_one import batches_of as batches_of_sent
 from support.keyed_state import Key, StreamByHand, main_and_counts
 from support.pane_reports import NOT_TO_JOIN, Report, cut, study_text
 from support.pane_scripts import Step
 from support.tallied import tallied
 
 import ldpbeam as ldp
-from ldpbeam.cells import Cells
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining import kept as kept_module
-from ldpbeam.transforms.joining.kept import Alike, at_most, can_be_kept, users_alike
-from ldpbeam.transforms.joining.report_ids import first_of_ids
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.counts import BEYOND_MOST
 from ldpbeam.transforms.windows import unbounded
@@ -165,40 +159,3 @@ def test_the_state_of_a_stream_does_not_grow_with_the_ids_of_a_user(monkeypatch:
     assert most < 1_000
     _, counts = main_and_counts(given + key.advance(STEP))
     assert counts == {"used": MOST, "duplicates": 10_000 - MOST, BEYOND_MOST: 10_000 - MOST}
-
-
-def test_a_late_report_takes_a_place_and_another_leaves_it() -> None:
-    rng = np.random.default_rng(1)
-    reports = piece(rng, 2 * MOST)
-    chosen = at_most([reports], Alike(steps=Cells(STEP), most=MOST))[0]
-    late = chosen.slice(0, 10)
-    left = pa.compute.is_in(reports.column("report_id"), late.column("report_id"))
-    key = Key(FoldStream(STREAM, 1).function, PieceKey("x", 0, (0, 0)))
-    given = key.come(reports.filter(pa.compute.invert(left)))
-    _, counts = main_and_counts(given + key.advance(STEP))
-    assert counts == {"used": MOST, "duplicates": MOST - 10, BEYOND_MOST: MOST - 10}
-    given = key.come(late)
-    (((_, gained),), more) = main_and_counts(given + key.advance(STEP))
-    assert +more == {"duplicates": 10, BEYOND_MOST: 10}
-    assert (
-        sum(own.reports for own in gained.values())
-        == 0
-        < np.abs(next(iter(gained.values())).histograms[0]).sum()
-    )
-
-
-def test_of_reports_that_differ_in_their_ids_alone_any_count_and_as_many_in_every_order() -> None:
-    study = parse_study(text_of("size: 10s"))
-    by_draw: dict[int, list[bytes]] = defaultdict(list)
-    for number in range(1_000):
-        by_draw[draw(b"r%d" % number)].append(b"r%d" % number)
-    ids = max(by_draw.values(), key=len)[:3]
-    here, next_window = [Sent(b"ann", 0, report_id=own) for own in ids], Sent(b"ann", STEP, report_id=ids[0])
-    for order in itertools.permutations(here):
-        for first in (batches_of_sent(order), [can_be_kept(*batches_of_sent(order), users_alike(study))]):
-            batches = [*first, *batches_of_sent([next_window])]
-            kept = [own for once, _ in first_of_ids(study, study.attribute("x"), batches) for own in once]
-            assert Counter(time for batch in kept for time in batch.column("event_time").to_pylist()) == {
-                0: 2,
-                STEP: 1,
-            }

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from support.covering import covering
 
-from ldpbeam.transforms.sources.pulls import Pulls
 from ldpbeam.transforms.sources.watermarks import LIARS, Claim
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -108,26 +107,6 @@ def test_idle_is_the_time_from_the_last_batch_to_the_last_pull_that_was_answered
     assert claim.idle == 0
     claim.fall_silent(1_000)
     assert claim.idle == 600
-
-
-def test_a_pull_that_failed_makes_empty_answers_doubtful_until_its_lease_ends() -> None:
-    pulls = Pulls(lease=10)
-    assert pulls.empty is None
-    for begun, ended, empty in (
-        (0, "answer", 0),
-        (3, "fail", None),
-        (17, "answer", None),
-        (18, "answer", 18),
-    ):
-        pulls.begin(begun)
-        if ended == "fail":
-            pulls.fail(8)
-        else:
-            pulls.answer(0)
-        assert pulls.empty == empty
-    pulls.begin(20)
-    pulls.answer(1)
-    assert pulls.empty is None
 
 
 # A backlog of an hour, and those who lie.
