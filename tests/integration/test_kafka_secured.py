@@ -1,7 +1,4 @@
-"""A broker that wants TLS, a password and rights: ldpbeam has them from its file of settings, and shows none.
-
-What it lacks is one sentence, at once.
-"""
+"""A broker that wants TLS, a password and rights: a file of settings has them, and nothing shows them."""
 
 from __future__ import annotations
 
@@ -14,10 +11,6 @@ import pytest
 from kafka_messages import allow, consumed, new_topic, produce
 from stream_messages import MINUTE, WEEK_AGO, evenly, in_batches, reports_of, rides
 from stream_runs import statistics_of, streaming
-
-from ldpbeam.errors import UserError
-from ldpbeam.inputs import kafka_brokers
-from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, topic_of
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 pytestmark = pytest.mark.slow
@@ -85,44 +78,6 @@ def test_a_secured_broker_is_read_and_written_with_the_password_and_refuses_anot
     assert not refused.output.exists()
     written = [path.read_bytes() for run in ("right", "wrong") for path in files_below(tmp_path / run)]
     assert not any(secret.encode() in text for text in written for secret in (PASSWORD, WRONG))
-
-
-def test_what_a_secured_broker_refuses_is_one_sentence_at_once(
-    secured: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker, config = secured
-    settings = config.read_text()
-    topic = new_topic(broker.address)
-    # Longer than any test may take: no refusal is waited for.
-    monkeypatch.setattr(kafka_brokers, "BROKER_SECONDS", 3600.0)
-    monkeypatch.setenv("KAFKA_PASSWORD", PASSWORD)
-
-    def said(
-        text: str = settings, name: str = topic, address: str = broker.second, group: str | None = None
-    ) -> str:
-        config.write_text(text)
-        with pytest.raises(UserError) as refused:
-            reach(KafkaRequest(topic_of(address, name, str(config)), group=group), {})
-        return str(refused.value)
-
-    login = f"--kafka {broker.second}: the broker refuses the user name, the password or the mechanism; "
-    tls = "the TLS connection failed; correct security.protocol, ssl.ca.location or other ssl settings "
-    assert said(settings.replace("${KAFKA_PASSWORD}", WRONG)).startswith(login)
-    assert said(settings.replace("=PLAIN", "=SCRAM-SHA-256")).startswith(login)
-    without_authority = "\n".join(settings.splitlines()[:-1])
-    assert said(without_authority).startswith(f"--kafka {broker.second}: {tls}")
-    assert said(address=broker.address).startswith(f"--kafka {broker.address}: {tls}")
-    rights = (
-        f"--topic {topic}: this user may not read it at {broker.second}; give it the rights Describe and "
-    )
-    assert said().startswith(rights)
-    allow(broker.address, "reader", topic, "DESCRIBE")
-    assert said().startswith(rights)
-    allow(broker.address, "reader", topic, "READ")
-    assert said(group="g").startswith("--group g: this user may not commit offsets at ")
-    assert reach(KafkaRequest(topic_of(broker.second, topic, str(config))), {}).starts == {0: 0}
-    with pytest.raises(UserError, match=f"--publish-to {topic}: this user may not write it at "):
-        reach_destination(topic_of(broker.second, topic, str(config)))
 
 
 def files_below(folder: Path) -> list[Path]:
