@@ -15,10 +15,10 @@ from ldpbeam.mechanisms import CategoricalMechanism, SubsetSelection
 from ldpbeam.mechanisms.categories.subset_selection import saving
 from ldpbeam.memoised import Lifetime, panels, steps_of
 from ldpbeam.over_time.remembered_noise import FEWEST_USERS
-from ldpbeam.schemas.study.joined import joined_counts
+from ldpbeam.schemas.study.users import joined_counts
 from ldpbeam.study import Study, StudyAttribute, attribute_of
 from ldpbeam.times import UNITS
-from ldpbeam.transforms.joining import coordinates, kept
+from ldpbeam.transforms.joining import kept, pairs
 from ldpbeam.transforms.windows import cut, groups
 from ldpbeam.words import counted
 
@@ -64,7 +64,7 @@ def explain(study: Study) -> list[str]:
             estimated_name for estimated_name in study.estimated if attribute_of(estimated_name) == name
         ]
         if isinstance(study.attribute(name).domain, Vector):
-            sentences.append(coordinates.explain(name, estimated))
+            sentences.append(pairs.explain(name, estimated))
         # The coordinates of a vector differ only in their names, so the first one stands for all.
         first = study.attribute(estimated[0])
         sentences += statistics.explain(first)

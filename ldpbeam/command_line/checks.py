@@ -19,7 +19,7 @@ from ldpbeam.domains import Domain, KeyValues, Vector
 from ldpbeam.errors import StudyError, UserError, meant_or_known, naming
 from ldpbeam.printing import warn
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.schemas.study.times import Duration
+from ldpbeam.schemas.study.parts import Duration
 from ldpbeam.schemas.study.yaml_file import parse_study, read_study
 from ldpbeam.schemas.writer_schemas import WriterSchemas
 from ldpbeam.study import Study

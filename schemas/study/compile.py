@@ -13,11 +13,10 @@ from ldpbeam.estimators import check
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.memoised.panels import Panel
 from ldpbeam.schemas.study.compile_attribute import compile_attribute
-from ldpbeam.schemas.study.joined import check_joined
 from ldpbeam.schemas.study.models import AttributeModel, StudyModel
 from ldpbeam.schemas.study.pairs import compile_pairs
 from ldpbeam.schemas.study.service_models import ServiceModel, VersionModel
-from ldpbeam.schemas.study.users import check_users
+from ldpbeam.schemas.study.users import check_joined, check_users
 from ldpbeam.study import (
     FEWEST_USERS,
     MOST_REPORTS,

@@ -9,9 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJso
 
 from ldpbeam.cells import clock_of
 from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector
-from ldpbeam.schemas.study.parts import Later, Model, Name, Number, free_field
+from ldpbeam.schemas.study.parts import Duration, Later, Length, Model, Name, Number, free_field
 from ldpbeam.schemas.study.service_models import ServiceModel
-from ldpbeam.schemas.study.times import Duration, Length
 from ldpbeam.study import MOST_REPORTS, MOST_WINDOWS
 from ldpbeam.windows import Windows
 

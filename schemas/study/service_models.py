@@ -12,8 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, mode
 from ldpbeam.attributes import MOST_CHANNELS
 from ldpbeam.domains import as_text
 from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON
-from ldpbeam.schemas.study.parts import Kind, Later, Model, Name, Number, free_field
-from ldpbeam.schemas.study.times import Time
+from ldpbeam.schemas.study.parts import Kind, Later, Model, Name, Number, Time, free_field
 from ldpbeam.windows import FAR, Span
 
 #: What the rate of GRR is.

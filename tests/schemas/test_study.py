@@ -17,7 +17,7 @@ from ldpbeam import Attribute, Categories, Numeric
 from ldpbeam.errors import StudyError
 from ldpbeam.schemas.study.compile import compile_study
 from ldpbeam.schemas.study.models import StudyModel
-from ldpbeam.schemas.study.times import Duration, Time
+from ldpbeam.schemas.study.parts import Duration, Time
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import Study
 from ldpbeam.times import format_duration, months_in

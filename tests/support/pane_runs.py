@@ -18,9 +18,9 @@ from ldpbeam.cells import Cells
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, merge, tally
 from ldpbeam.study import Study
-from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, join, without_join
 from ldpbeam.transforms.joining.kept import at_most, users_alike
+from ldpbeam.transforms.joining.pairs import by_coordinate
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 from ldpbeam.transforms.reports.batches import attribute_name
 from ldpbeam.transforms.windows.bounded import Aggregate, DropDuplicateIds, FoldBatch

@@ -11,8 +11,8 @@ from ldpbeam import Answers, tally
 from ldpbeam.domains import Vector
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.study.yaml_file import parse_study
-from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, join
+from ldpbeam.transforms.joining.pairs import by_coordinate
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.windows.coders import CombineGroups
 from ldpbeam.transforms.windows.groups import tallied

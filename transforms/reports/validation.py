@@ -29,9 +29,8 @@ from ldpbeam.study import Service, Study
 from ldpbeam.transforms.reports.batches import tagged
 from ldpbeam.transforms.reports.counts import CHECKED, IN, MEANT, OUT_OF_RANGE, REFUSED
 from ldpbeam.transforms.reports.dead_letters import CODE, OF_PAYLOADS, PLAIN, Disclosure
-from ldpbeam.transforms.reports.each_attribute import each_attribute
 from ldpbeam.transforms.reports.ledger_rows import received_rows
-from ldpbeam.transforms.reports.payloads import checked_payloads
+from ldpbeam.transforms.reports.payloads import checked_payloads, each_attribute
 from ldpbeam.transforms.reports.refused import MOST_LISTED, refused
 from ldpbeam.windows import EVERYTHING, FAR, Span
 

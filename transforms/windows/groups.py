@@ -8,9 +8,8 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic, difference, empty, merge, tally
 from ldpbeam.study import Groups, Study
-from ldpbeam.transforms.joining.coordinates import by_coordinate
 from ldpbeam.transforms.joining.join import UserReports, groups_merged
-from ldpbeam.transforms.joining.pairs import of_both
+from ldpbeam.transforms.joining.pairs import by_coordinate, of_both
 from ldpbeam.transforms.windows.piece_keys import GroupKey, WindowKey
 from ldpbeam.windows import Bounds
 
