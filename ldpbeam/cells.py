@@ -26,7 +26,7 @@ DAY = 86_400_000
 MONDAY = 4 * DAY
 #: Beyond any time.
 _NEVER = 2**62
-#: How many days of the calendar so many months have at most.
+#: The most calendar days in a number of months.
 _MOST_DAYS = {1: 31, 3: 92, 12: 366}
 
 

@@ -1,6 +1,6 @@
 """Work in several processes: its results as they come, its warnings, and one way to end.
 
-A process is started anew rather than forked, because Beam's threads and connections do not survive a fork. It
+Processes are spawned, not forked, because Beam's threads and connections do not survive a fork. It
 imports this module and those of its work, so these import neither Beam nor file formats.
 """
 

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Scale = Literal["log", "log1p"] | tuple[float, ...]
 #: The most edges of a scale.
 MOST_EDGES = 4_097
-#: The mean over a bucket is that over so many points of it (Gauss and Legendre's), exact to twelve digits.
+#: The mean over a bucket is taken over this many of its points (Gauss-Legendre), exact to twelve digits.
 NODES = 16
 
 

@@ -1,6 +1,6 @@
 """The engine that runs a pipeline, and the pipeline options that Beam gets for it.
 
-Who runs a pipeline imports this module, and no engine: an engine is chosen by its name.
+Code that runs a pipeline imports this module and no engine: an engine is chosen by its name.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Engine:
 class _Options(PipelineOptions):
     """Pipeline options that are parsed once for each class that asks, and not each time.
 
-    Beam asks five times for each step of a graph, and parses them anew: a sixth of a small run.
+    Beam asks five times for each step of a graph, and parses them each time: a sixth of a small run.
     """
 
     def view_as(self, cls: type[_View]) -> _View:

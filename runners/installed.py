@@ -27,7 +27,7 @@ class Check(NamedTuple):
     needed: bool = True
 
 
-#: The extras of whoever works on ldpbeam.
+#: The extras for developers of ldpbeam.
 FOR_DEVELOPERS = ("docs", "test")
 
 

@@ -15,13 +15,13 @@ from ldpbeam.schemas.avro_schemas import Shape, measure
 
 #: Seconds to wait for an answer of a registry.
 ANSWER_SECONDS = 10.0
-#: A registry that does not answer, or fails, is asked so many times again: at once, then after twice so many
-#: seconds, and each time after twice as many, for half a minute together.
+#: A registry that does not answer, or fails, is asked TRIES times again: at once, then after twice
+#: TRIES_SECONDS, doubling each time, for half a minute in all.
 TRIES, TRIES_SECONDS = 6, 0.5
 #: What a registry that fails answers.
 _FAILS = (429, 500, 502, 503, 504)
-#: Anybody can send ids that no registry knows. A process asks for at most this many of them in so many
-#: seconds, and remembers no more.
+#: Anyone can send ids that no registry knows. A process looks up and remembers at most MOST_UNKNOWN of them
+#: in UNKNOWN_SECONDS.
 MOST_UNKNOWN, UNKNOWN_SECONDS = 1_000, 600.0
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: Checksums of so many last messages are kept, and one for each tenth of an octave of the distance before.
+#: Checksums of this many last messages are kept, and before these one for each tenth of an octave of
+#: distance.
 LATEST, OF_OCTAVE = 250, 10
 
 

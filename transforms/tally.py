@@ -27,7 +27,7 @@ from ldpbeam.transforms.windows.groups import Accumulator, added_up, by_window, 
 from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.windows import EVERYTHING, Bounds, Span
 
-#: Reports of shards are on disk, if they may be, when so many wait in memory, or so many bytes.
+#: Reports of shards are spilled, where that is allowed, when this many wait in memory, or this many bytes.
 HELD_REPORTS, HELD_BYTES = 2**21, 2**28
 
 
@@ -194,7 +194,7 @@ def _folded(
 
 
 class _Shards:
-    """Reports by the shard of a column, in memory and, beyond so many, in segments.
+    """Reports by the shard of a column, in memory and, beyond a limit, in segments.
 
     Args:
         spill: where they are spilled; None to hold all in memory, in one shard.

@@ -28,15 +28,16 @@ from ldpbeam.schemas.outputs.records import AlarmRecord, EstimateRecord
 
 HOUR = 3_600_000
 DAY, WEEK = 24 * HOUR, 7 * 24 * HOUR
-#: A window is compared with so many earlier weeks, and with no fewer.
+#: A window is compared with up to WEEKS earlier weeks, and with at least FEWEST.
 WEEKS, FEWEST = 8, 3
 #: What is subtracted from a distance before it is added to a sum, and the limits of the sums.
 SLACK, LIMITS = np.array([0.3, 1.25]), np.array([21.0, 6.4])
-#: The weight of a window in the average of distances. The spread is the mean square of averages over so many
-#: windows; they count up to FAR times its root, so that a change does not hide itself. A distance counts up
-#: to CUT, so that one alone is no change. Until SETTLED windows were seen, none differs.
+#: The weight of a window in the average of distances. The spread is the mean square of the averages of the
+#: last REMEMBERED windows; each counts up to FAR times its root, so that a change does not hide itself. A
+#: distance counts up to CUT, so that a single one is no change. Until SETTLED windows were seen, none
+#: differs.
 WEIGHT, REMEMBERED, FAR, CUT, SETTLED = 1 / 18, 1_500, 3.0, 4.0, 60
-#: The window before is looked for among so many.
+#: How many windows back the previous one is searched.
 BACK = 24
 #: Records with more shares are not judged, because each has sums of its own.
 MOST = 32

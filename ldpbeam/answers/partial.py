@@ -13,9 +13,9 @@ from ldpbeam.answers.alarms import series_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.windows import Bounds
 
-#: The first and the last windows may hold a part of their time if they have less than this part of the
-#: median window's reports, where there are so many windows or more. Each window has the same nights and free
-#: days, and times may be dates, so the number of reports tells more than the time of the first.
+#: With at least FEWEST windows, the first and the last one may cover only part of their time if they have
+#: less than this PART of the median window's reports. Nights and weekends are in every window, and times may
+#: be dates, so the number of reports says more than the time of the first.
 PART, FEWEST = 0.5, 5
 
 

@@ -57,7 +57,7 @@ class Least(NamedTuple):
 
 #: By attribute; an attribute that is missing has few windows.
 Smallest = Mapping[str, Least]
-#: Of an attribute, so many times ``publish.windows`` estimates are of windows whose groups have their own.
+#: An attribute has at most this many times ``publish.windows`` estimates of single groups.
 APART = 10
 
 

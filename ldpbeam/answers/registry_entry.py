@@ -1,6 +1,7 @@
 """What registries of deployments ask of a study: the fields of NIST SP 800-226 and of OpenDP's registry.
 
-What a study does not know, such as who collects and why, is an empty text for whoever files the entry.
+What a study does not know, such as who collects and why, is an empty text, for the person who files the entry
+to fill in.
 """
 
 from __future__ import annotations

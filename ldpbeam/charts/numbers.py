@@ -17,7 +17,7 @@ from ldpbeam.charts.subject import Subject, Subset, ends_of, flag_of, level_of, 
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
-#: A shape has at least and at most about so many bars.
+#: About the fewest and the most bars of a shape.
 LEAST_BARS, MOST_BARS = 4, 60
 #: Bars are as wide as one of these, times a power of ten.
 _ROUND = (1.0, 2.0, 5.0, 10.0)

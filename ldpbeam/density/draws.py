@@ -183,7 +183,7 @@ def draws(
     tempered = weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0)
     heaps = [prior.heaps for prior in priors]
     for kind in dict.fromkeys(heaps) if any(heaps) else ():
-        # So many heaps are tried that draws with heaps that nobody asks for would make shares of values wide.
+        # Many combs are tried; without this, draws of unlikely ones together would widen every share.
         with_kind = np.array([other == kind for other in heaps])
         tempered[with_kind] *= weights[with_kind].sum() / tempered[with_kind].sum()
     reached = np.cumsum(tempered)

@@ -22,7 +22,7 @@ Progress = Callable[[int, float], None]
 
 #: Unbiased and cut shares need not sum to one; the estimate has a warning if the sum differs by more.
 FAR_FROM_ONE = 0.01
-#: If all reports of a service may be false, so many are taken to be.
+#: The share of false reports that is assumed if all reports of a service may be false.
 NEARLY_ALL = 1.0 - 1e-6
 
 

@@ -31,8 +31,8 @@ class FitTest:
         test: ``reports``: one channel's histogram fits its mechanism and epsilon. ``tails``: its reports
             reach as far as the noise does. ``same_people``: the reports of two joined services are of
             the same people. ``remembered_noise``: the reports of a user in several windows agree as much as
-            remembered noise makes them. ``fresh_noise``: they differ as much as noise does that is drawn anew
-            in each window.
+            remembered noise makes them. ``fresh_noise``: they differ as much as noise that is drawn afresh
+            in each window does.
         services: the service of the histogram, or both, with versions as in ``maps@v2``.
         reports: the reports in the histogram, the users who answered both, or those with reports in two
             windows or more.

@@ -141,7 +141,7 @@ class Brokers:
             raise UserError(self._sentence(error.args[0], "")) from None
 
     def _result(self, future: Future[Any]) -> Any:
-        """The answer to a question, for which is not waited once all brokers have failed and one has refused.
+        """The answer. Stop waiting once all brokers have failed and one has refused.
 
         Raises:
             KafkaException: if there is none.

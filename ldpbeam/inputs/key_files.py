@@ -43,7 +43,7 @@ def read_key(
     Args:
         path: the file.
         option: the option that names it.
-        revealed: what whoever reads the key can do.
+        revealed: what anyone who can read the key can do.
 
     Raises:
         UserError: if the file cannot be read, or is shorter than 16 bytes.

@@ -22,7 +22,7 @@ from ldpbeam.domains import Floats
 NARROW_ENOUGH = 2e-3
 #: Or by this part of how far it is from the given shares.
 NARROW_PART = 0.03
-#: It also stops after so many steps; ten are usual.
+#: It also stops after this many steps; ten are usual.
 MOST_STEPS = 20
 #: A step goes so far of the way to the first share that would become negative.
 TO_THE_EDGE = 0.95
@@ -74,7 +74,7 @@ def functions(wanted: Floats, noise: Noise, deviations: float) -> Floats:
     Args:
         wanted: the weight h of each point in each sum, shape (sums, points).
         noise: how far shares can be from about the true ones.
-        deviations: a bound is to hold for noise of so many standard deviations, above 0.
+        deviations: how many standard deviations of noise a bound must hold for, above 0.
     """
     x0, root, z2 = noise.shares, noise.root, deviations**2
     many, points = wanted.shape

@@ -6,10 +6,10 @@ import numpy as np
 
 from ldpbeam.domains import Floats
 
-#: So many times the distance of an end of the model's interval from its middle, and then so much of what is
-#: left to the end of the certain interval. The certain one is wide where reports cannot tell people apart.
+#: An end lies WIDER times as far from the middle as the model's, and then OF_THE_WAY from there to the end of
+#: the certain interval, which is wide where reports cannot tell people apart.
 WIDER, OF_THE_WAY = 1.2, 1.0 / 7.0
-#: So many times that distance where there is no certain interval.
+#: The same factor where there is no certain interval.
 WIDER_ALONE = 1.5
 
 

@@ -15,7 +15,7 @@ from ldpbeam.domains import Floats
 
 #: Why some numbers have no certain interval.
 NO_BOUND = "none: nothing bounds what liars can do to it"
-#: Channels of which half may be false say nothing; none has a weight of zero.
+#: Channels with half of their reports possibly false say nothing; none has a weight of zero.
 LEAST_WEIGHT = 1e-12
 
 

@@ -51,7 +51,7 @@ SPIKE = 4.0
 OF_ATOMS = 80
 #: An open comb's draws may exceed an interval this many times as often as other draws.
 FEWER = 2.0
-#: So many draws lie beyond each end of an interval, if that takes no more than MOST_DRAWS.
+#: At least BEYOND draws lie outside each end of an interval, unless that takes more than MOST_DRAWS in all.
 BEYOND, MOST_DRAWS = 6, 2_400
 
 

@@ -25,32 +25,32 @@ from ldpbeam.intervals.certain import Noise, functions, noise
 from ldpbeam.intervals.liars import moved
 from ldpbeam.mechanisms import NumericMechanism
 
-#: Functions of so many reports or fewer are those for people who are spread evenly. Many windows have the
-#: same ones, which are computed once: those of the next number of reports that is a power of the root of two.
+#: With this many reports or fewer, functions are those for people who are spread evenly. Many windows then
+#: share them, computed once for the next number of reports that is a power of the root of two.
 EVENLY = 3_000
 #: A service with fewer reports is left out: their mean is not normal enough.
 FEWEST = 100
-#: Reports are counted in about so many cells, those of all services together; few reports in half as many,
-#: unless they would know a mean to this variance.
+#: The reports of all services together are counted in about CELLS cells. FEW reports or less have half as
+#: many, unless they determine a mean to this VARIANCE.
 CELLS, FEW, VARIANCE = 64, 10_000, 1e-4
 #: Reports that would know a mean to this variance, or a smaller one, are counted in twice as many: where
 #: people may have any value, and where values are few points, whose bounds cost less.
 SMALL_VARIANCE, OF_POINTS = 1e-6, 1e-5
-#: Services of at most so many mechanisms are used, those that tell most.
+#: Services of at most this many mechanisms are used, the most informative ones.
 MECHANISMS = 4
 #: The points of mechanisms whose probabilities are not piecewise linear in the value.
 POINTS = 129
-#: At most so many values of a domain with a step are the points; of more, people are bounded at all places.
+#: Up to this many values of a domain with a step are the points; with more, people may be anywhere.
 MOST_VALUES = 257
 #: Mechanisms are left out if more of their reports may be false.
 MOST_FALSE = 0.5
-#: The least number of a function is about so many standard deviations below its mean.
+#: A function's minimum is about this many standard deviations below its mean.
 LEAST_BELOW = 2.0
-#: EM stops at shares whose deviance is so many times the number of cells: closer ones follow the noise.
+#: EM stops when the deviance is this many times the number of cells: closer shares follow the noise.
 EXPLAINED = 1.3
-#: Or after so many steps. The shares keep this part of even ones.
+#: Or after STEPS steps. A part EVEN of the shares stays even.
 STEPS, EVEN = 200, 1e-3
-#: A function is looked up at so many equal parts between two points.
+#: A function is evaluated at this many equal steps between two points.
 WITHIN = 8
 #: Values of [0, 1] that differ by less are one point.
 DECIMALS = 12
@@ -102,7 +102,7 @@ class SplitReports:
         channel: P(cell | value), the cells of the mechanisms below each other, shape (cells, values).
         starts: where the cells of each mechanism begin, shape (mechanisms,).
         parts: the halves of the reports, or all of few.
-        deviations: bounds are narrowest for noise of so many standard deviations.
+        deviations: the standard deviations of noise for which bounds are narrowest.
         rounding: clients round no value further than this.
         at_points: whether people have no values but the points.
         false: the share of each mechanism's reports that liars may have sent, shape (mechanisms,).
@@ -209,7 +209,7 @@ class SplitReports:
             # Between points the bound lies below a straight line by no more than twice what is seen half-way.
             line = 0.5 * (bounds[:, 1:points] + bounds[:, : points - 1])
             slack += 2.0 * np.maximum((line - bounds[:, points:]).max(axis=1), 0.0)
-        # Few reports may miss a cell that matters: so many more are taken to be where they raise the bound.
+        # Few reports may miss a cell that matters: assume this many more, where they raise the bound.
         unseen = 0.5 * self.deviations**2
         least, most = (own.reduceat(v, self.starts, axis=1) for own in (np.minimum, np.maximum))
         means, squares = (
@@ -252,9 +252,9 @@ def split(
 
     Args:
         question: what the reports are of.
-        deviations: bounds are to be narrowest for noise of so many standard deviations.
+        deviations: the standard deviations of noise for which bounds are to be narrowest.
         places: on [0, 1], shape (n,).
-        expected: whether the counts are expected ones, of which each part is expected, too, and not drawn.
+        expected: whether counts are expectations; then their halves are, too, and are not drawn.
         liars: the share of the people who may send anything.
     """
     kinds = [group for group in mechanisms_of(question) if question.false_share(group, liars) < MOST_FALSE]

@@ -24,16 +24,16 @@ from ldpbeam.intervals.split_reports import POINTS, SplitReports, as_points, spl
 PARTS = ("quantiles", "ranges", "cdf")
 #: How the intervals are computed, in words, and why there are none.
 STRICT = "bounds that hold together, whatever people's values are"
-OF_SPANS = "; each is bounded by the share of {count} buckets beside each other: reports say little of one"
+OF_SPANS = "; each is bounded by the share of {count} neighbouring buckets: reports say little about one"
 JOINED = "none: the windows of each user are joined"
 REMEMBERED = "none: several windows have the same noise of clients that remember it"
 NOT_NAMED = "none: the study wants intervals of the numbers that it names only"
 TOO_FEW = "none: no service has enough reports of a mechanism that says what it does with single values"
 #: An end of a quantile of whole values may be so far from one, in steps.
 ROUNDING = 1e-4
-#: The distribution function is bounded at so many places of the domain, from its low end on.
+#: How many places of the domain the distribution function is bounded at, from the low end on.
 PLACES = 32
-#: So many single values of a domain with a step are bounded, or as many spans of buckets.
+#: The most single values of a domain with a step, or spans of buckets, that are bounded.
 SPANS = 64
 #: Shares are rounded outward to this.
 DIGITS = 1000.0

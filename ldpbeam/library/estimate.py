@@ -41,7 +41,7 @@ def estimate(
             Payloads of several types (numbers and bytes) are best given as several tables.
         counts: in place of ``reports``, a table of counts as a GROUP BY gives it: a row per attribute,
             service, window, group and payload, with the number of its reports (docs/counts.md). The
-            estimates are those of the reports. Whoever counts drops duplicates and late reports.
+            estimates are those of the reports. Your query drops duplicates and late reports.
         attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
         service: the service of reports that do not name one; by default the study's, if it has only one.
         columns: the reports' own name of a column, by ours, where they differ: ``{"user_id": "uid"}``.

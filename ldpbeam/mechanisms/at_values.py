@@ -8,7 +8,7 @@ from ldpbeam.channels import Channel, ChosenColumns, DenseChannel, ReducedChanne
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import Mechanism, NumericMechanism
 
-#: A mechanism that does not say how likely its reports are at one value has the channel of so many bins.
+#: How many bins the channel has of a mechanism that does not say how likely its reports are at one value.
 FINE = 4_096
 
 

@@ -88,8 +88,8 @@ class JoinedSupports:
     """How often the reports of users in several windows support each category.
 
     Attributes:
-        table: how many users have each number of supporting reports, of so many reports, by category; shape
-            (categories, windows + 1, windows + 1), the last axis being the number of reports.
+        table: how many users there are by category, number of supporting reports and number of reports; shape
+            (categories, windows + 1, windows + 1).
     """
 
     table: Table

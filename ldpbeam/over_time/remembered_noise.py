@@ -103,8 +103,8 @@ def noise_p_values(version: ServiceVersion, joined: JoinedSupports) -> tuple[int
     """(how many users have two reports or more, p-values); None of too few users.
 
     ``remembered_noise`` tests whether reports agree as much as remembered noise makes them; only of services
-    with a lifetime epsilon. ``fresh_noise`` tests whether they differ as much as noise that is drawn anew in
-    each window does.
+    with a lifetime epsilon. ``fresh_noise`` tests whether they differ as much as noise that is drawn
+    afresh in each window.
 
     Args:
         version: the service.

@@ -18,7 +18,7 @@ from ldpbeam.planning.precision import OF_UNBIASED_REPORTS, precision
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.trials.trial import of_population, trial
 
-#: The search for a number of people starts here, and goes on in steps of this factor.
+#: The search for a number of people starts at FIRST, and multiplies by FACTOR.
 FIRST, FACTOR = 1_000, 4
 #: The most people that the search simulates.
 LAST = FIRST * FACTOR ** int(math.log(MOST_SIMULATED / FIRST, FACTOR))

@@ -25,12 +25,13 @@ from ldpbeam.schemas.files.local_files import refuse_special
 MOST_CATEGORIES = 1_000
 
 
-#: A step is proposed from this many numbers or more, all below LARGEST, with at most so many decimal digits.
+#: A step is proposed from at least FEWEST_NUMBERS numbers, all below LARGEST and with at most MOST_DIGITS
+#: decimals.
 FEWEST_NUMBERS, LARGEST, MOST_DIGITS = 20, 1e9, 4
 #: If 98% of the numbers fill less than this share of the range, most buckets of an estimate are wasted.
 LITTLE = 0.5
 #: A tail is heavy if half of the numbers are below this part of what 99% are below. With values of 0, half of
-#: them are from so many units on.
+#: them are at least this many units.
 HEAVY, UNITS = 0.1, 5.0
 _NUMBERS = pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal
 _TEXTS = (

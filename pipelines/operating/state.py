@@ -36,12 +36,12 @@ class Watched:
         return self.stuck() or self.waiting()
 
     def waiting(self) -> str | None:
-        """How many panes wait to be solved, as a sentence; None for a few, which always do for a moment."""
+        """How many panes wait to be solved, as a sentence; None for up to FEW, which is usual."""
         panes = self.run.unsolved
         return f"{counted(panes, 'pane waits', 'panes wait')} to be solved" if panes > FEW else None
 
 
-#: So many panes wait to be solved without being said to.
+#: Up to this many panes may wait to be solved before it is reported.
 FEW = 16
 
 

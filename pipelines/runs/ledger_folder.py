@@ -6,7 +6,7 @@ file for each bundle, and brings small ones together while it runs. The rows of 
 The sums say how many reports of each user count, in a file beside those of the runs. Each scheduled run adds
 what it changes: it reads the sums, and the reports of the runs with which it shares windows, once without it
 and once with it. So a run after each hour does not read a month of reports. The file names what it adds up.
-If that is not what the folder has, because a run was killed or a file was deleted, the sums are made anew
+If that is not what the folder has, because a run was killed or a file was deleted, the sums are rebuilt
 from all reports.
 """
 

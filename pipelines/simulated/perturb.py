@@ -81,8 +81,8 @@ def simulate(
         device_key: the key from which that of each user follows; None if no client remembers its noise.
 
     Yields:
-        The reports to one service, of one payload type. Who is out of turn in a panel sends none, nor who has
-        a time of no version of the service.
+        The reports to one service, of one payload type. A person out of turn in a panel sends none, nor does
+        one whose time belongs to no version of the service.
 
     Raises:
         UserError: if an id is too long.

@@ -28,7 +28,7 @@ from ldpbeam.transforms.sources.counts import CountsFiles
 from ldpbeam.transforms.storage import spilling_in, write_json
 from ldpbeam.transforms.tally import Spill, Tally, tally_of
 
-#: Dead letters are on disk when so many bytes of them wait, and rows of the ledger in files when so many do.
+#: Dead letters are written when this many bytes of them wait, and rows of the ledger when this many wait.
 LETTER_BYTES, LEDGER_ROWS = 2**26, 2**20
 
 

@@ -29,7 +29,7 @@ class Manifest:
     Attributes:
         study: the fingerprint of the study.
         number: the number of the commit, from 1.
-        position: where the feed goes on, as it said.
+        position: where the feed continues, in the feed's own terms.
         watermark: the watermark; None before there was one.
         clock: the server's clock or less; None before anything had arrived.
         counts: what became of the reports, by name, but for those that wait.

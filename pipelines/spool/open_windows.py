@@ -44,14 +44,14 @@ from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, by_wind
 from ldpbeam.transforms.windows.piece_keys import GroupKey, PieceKey, Run
 from ldpbeam.windows import Bounds
 
-#: The most windows that are open; of more, those with the fewest reports give way.
+#: The most windows that are open; beyond that, those with the fewest reports are dropped.
 MOST_OPEN = 100_000
-#: Windows so many periods around the watermark never give way.
+#: Windows within this many periods of the watermark are never dropped.
 NEAR = 1_000
-#: The share of the windows that is left when some give way.
+#: The share of the windows that is kept when some are dropped.
 LEFT = 0.9
-#: The reports of a window are looked through for those that no fold keeps when there are so many, and at
-#: twice as many. Those that are compared with no other are folded then.
+#: When a window has this many reports, those that no fold keeps are dropped, and again at twice as many.
+#: Reports that are compared with no other are folded then.
 HELD = 2**18
 #: A window with this share of the reports of the largest that is due fires after it, whatever their order.
 SMALL = 1 / 16

@@ -1,7 +1,7 @@
-"""Where a stream's runs keep what they are, and which of them goes on.
+"""Where a stream's runs keep their state, and which of them continues.
 
-A folder of outputs has one stream at a time. Its runs have names in the order in which they began. The last
-one goes on unless it has ended by itself; then another begins where it ended.
+An output folder has one stream at a time. The names of its runs sort by when they began. The last run
+continues, unless it has ended by itself; then another begins where it ended.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Placed(NamedTuple):
 
 
 def placed(output: StreamOutput, now: datetime) -> Placed:
-    """The run that goes on in a folder, or a new one.
+    """The run that continues in a folder, or a new one.
 
     Args:
         output: the run without its name.

@@ -49,17 +49,16 @@ from ldpbeam.windows import FAR, Span, times_of
 
 #: Milliseconds between two commits at most, while anything has changed.
 COMMIT_MILLISECONDS = 5_000
-#: A commit is made at once when so many bytes of reports, or so many dead letters or bytes of these, wait.
+#: The run commits at once when this many bytes of reports, dead letters, or bytes of dead letters wait.
 REPORT_BYTES, LETTERS, LETTER_BYTES = 2**26, 10_000, 2**23
 #: Milliseconds between two looks at the watermark, and between two looks for windows that fire.
 LOOK_MILLISECONDS, FIRE_MILLISECONDS = 50, 100
-#: So many panes wait to be finished at most; windows fire again when half of them are. Those with the most
-#: reports fire first, so that none waits behind very many that somebody has invented.
+#: At most this many panes wait to be finished; windows fire again when half of them are. Those with the most
+#: reports fire first, so that none waits behind many that somebody invented.
 FIRED_AT_ONCE = 64
-#: Segments beyond which the smaller half is written anew.
+#: Beyond this many segments, the smaller half is merged.
 SEGMENTS = 64
-#: Reports of windows that are over leave the disk within so many milliseconds, or when they are half a
-#: segment.
+#: Reports of windows that are over leave the disk within this time, or when they are half of a segment.
 LEFT_MILLISECONDS = 60_000
 
 
@@ -154,7 +153,7 @@ class Run:
         if manifest.windows:
             self.windows.restore(manifest.windows)
         now = clock.elapsed()
-        #: Where a clock that began anew has no past, what was over before is over since now.
+        #: The clock of this process has no past, so what was over before counts as over since now.
         self._segments = {
             number: Segment(rows, None if over is None else now) for number, rows, over in manifest.segments
         }

@@ -1,7 +1,8 @@
 """Panes are finished beside the loop, by another process, in the order in which they fired.
 
-A process that ends is started again. Who ended it is not known while it had several panes, so these are given
-to the next one alone; a pane that ends :data:`DEATHS` processes alone is left out, and named.
+A process that crashes is started again. If it had several panes, the one that crashed it is unknown, so the
+next process gets them one at a time; a pane that crashes :data:`DEATHS` processes alone is left out, and
+named.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from ldpbeam.pipelines.spool.finish import Finished, Finishing, Pane, finish_all
 from ldpbeam.processes import deaf_to_ctrl_c, end_with
 
 LOG = logging.getLogger("ldpbeam.panes")
-#: A pane that ended so many processes alone is not tried again.
+#: A pane that crashed this many processes alone is not tried again.
 DEATHS = 3
-#: So many panes are sent to the process at once at most.
+#: At most this many panes are sent to the process at once.
 AT_ONCE = 64
 #: Seconds until a pane is tried again that a disk or a topic did not take.
 AGAIN_SECONDS = 5.0

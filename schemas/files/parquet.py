@@ -44,7 +44,7 @@ MOST_RATIO, MOST_VALUES = 2_048, 2**32
 #: Texts of the encoding DELTA_BYTE_ARRAY may repeat the one before. Longer ones are trusted not to.
 MOST_REPEATED = 2**18
 _DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
-#: Columns of more bytes are not read at once, but through buffers of so many bytes together.
+#: Columns of more than MOST_AT_ONCE bytes are read through buffers of BUFFERS_BYTES in all, not at once.
 MOST_AT_ONCE, BUFFERS_BYTES = 3 * 2**24, 2**24
 
 

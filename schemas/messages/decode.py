@@ -390,7 +390,7 @@ def _decode_avro(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Dec
 
 
 def _decoder_of(wanted: Columns, number: int | uuid.UUID, start: int) -> _Decode:
-    """The decoder of records with Confluent's framing, of so many bytes, of the schema of an id.
+    """The decoder of records with Confluent's framing, for the schema of an id.
 
     Raises:
         UnknownSchemaError: if nobody knows it.

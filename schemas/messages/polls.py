@@ -13,9 +13,9 @@ from ldpbeam.schemas.messages.binary import ARROW, BadMessage, Poll
 from ldpbeam.schemas.messages.decode import EVENTS, LINES, decode, kind_of
 from ldpbeam.schemas.reports.columns import Columns
 
-#: A part of a poll ends before the next message of many reports once those have so many bytes decoded.
+#: A part of a poll ends before the next message of many reports once this many bytes of them are decoded.
 DECODED_BYTES = 16 * 2**20
-#: So many bytes of messages of lines are decoded together: a few bytes may be a report.
+#: How many bytes of messages of lines are decoded together: a report may be a few bytes.
 RUN_BYTES = 2**20
 
 

@@ -33,7 +33,7 @@ OF_SNAPSHOTS = ("attribute", "group", "other_groups", "pane_index", "pane_timing
 _OF_ANSWERS = {field.name for field in fields(Estimate)}.intersection(_NAMES) - {
     *("distribution", "frequencies", "key_means", "intervals", "warnings"),
 }
-#: Ends that hold for the largest shares are written of so many, or of all in ``top``.
+#: How many of the largest shares have ends that hold for the largest; with ``top``, all of those.
 FIRST = 12
 
 
@@ -156,7 +156,7 @@ def _top(names: Sequence[str], frequencies: Floats, most: int | None) -> tuple[F
 
 
 def _first_ones(intervals: Intervals, many: int) -> Intervals:
-    """Intervals of which those for the largest shares are of so many."""
+    """The intervals, with those for the largest shares cut to this number."""
     largest = intervals.ends.get(LARGEST, {})
     first = {part: Ends(ends.low[:many], ends.high[:many]) for part, ends in largest.items()}
     return replace(intervals, ends=intervals.ends | ({LARGEST: first} if first else {}))

@@ -1,8 +1,8 @@
 """The records of an output folder, as they are read from its files: every field is checked by itself.
 
-Who can write to the folder is trusted (``docs/security.md``), so no field is compared with another. A field
-that a later version added is left out, and one that an earlier version did not have takes the value that was
-true then.
+Anyone who can write to the folder is trusted (``docs/security.md``), so no field is compared with another. A
+field that a later version added is left out, and one that an earlier version did not have takes the value
+that was true then.
 """
 
 from __future__ import annotations
@@ -220,8 +220,8 @@ class EstimateRecord:
 class Accounting:
     """``accounting.json``: what became of every report, and why some were no use.
 
-    ``in_`` = ``used`` + ``duplicates`` + ``late`` + ``out_of_range`` + ``dead_letters``, and of a stream that
-    goes on ``in_open_windows``.
+    ``in_`` = ``used`` + ``duplicates`` + ``late`` + ``out_of_range`` + ``dead_letters``, and in a stream that
+    still runs ``in_open_windows``.
     """
 
     in_: Annotated[Count, Field(alias="in")]

@@ -150,7 +150,7 @@ def _looks_like(text: str) -> str:
     return ""
 
 
-#: So many more values than a study has characters may come from aliases, few of which can stand for millions.
+#: Aliases may add this many values beyond the study's number of characters; a few could stand for millions.
 MOST_REPEATED = 10_000
 
 

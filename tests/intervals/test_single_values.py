@@ -32,7 +32,7 @@ def test_of_450_values_each_is_held_and_where_reports_say_little_of_one_that_is_
         ends, how = bounds(450, 450, people, seed)
         truth = np.bincount(people, minlength=450) / len(people)
         assert np.all(ends[:, 0] <= truth) and np.all(truth <= ends[:, 1])
-        assert "the share of 8 buckets beside each other" in how and not ends[:, 0].any()
+        assert "the share of 8 neighbouring buckets" in how and not ends[:, 0].any()
         assert len(ends) == 450 and np.mean(ends[:, 1]) < 0.2
 
 

@@ -19,8 +19,8 @@ def hidden(batch: pa.RecordBatch, key: bytes) -> pa.RecordBatch:
     """The batch with hashes of 16 bytes in place of users and report ids, and with the column :data:`DRAW`.
 
     A fold makes the same statistics and counts of reports that were all hidden with one key as of the reports
-    themselves. Whoever has the reports and not the key learns which ids are equal, and of each the byte that
-    its draw is: of many ids, one in 256 could be it. Deliveries stay.
+    themselves. Anyone who has the reports but not the key learns which ids are equal, and one byte of each
+    id's draw, which one id in 256 shares. Deliveries stay.
 
     Args:
         batch: reports of one channel, as validation gives them.

@@ -176,11 +176,12 @@ def _copies(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) 
     return np.where(is_null(ids) & is_null(deliveries), len(rows) + np.arange(len(rows)), copies)
 
 
-#: Of the reports of a user that come first together, so many are looked at.
+#: Of a user's earliest reports with the same time, at most this many are compared.
 MOST_TIED = 1_024
-#: Batches of fewer reports are left as they are; of another so many reports are looked at, or one of so many.
+#: Batches of fewer than _FEW reports are left as they are; of others, _SAMPLE reports are sampled, or one in
+#: _ONE_OF.
 _FEW, _SAMPLE, _ONE_OF = 4_096, 512, 32
-#: So many reports of a batch are compared first, since comparing takes eight times their memory.
+#: How many reports of a batch are compared at once, because comparing takes eight times their memory.
 _AT_ONCE = 2**17
 
 

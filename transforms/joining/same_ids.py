@@ -11,7 +11,7 @@ from ldpbeam.transforms.reports.batches import MULTIPLIER, mixed_words, words_of
 
 #: Among longer ids Arrow finds the distinct ones: words take the memory of the longest for each id.
 MOST_BYTES = 64
-#: So many ids are compared at once.
+#: How many ids are compared at once.
 _AT_ONCE = 2**16
 
 

@@ -20,7 +20,7 @@ FATES = (USED, DUPLICATES, LATE, OUT_OF_RANGE, DEAD_LETTERS)
 IN_WINDOWS = "used_in_windows"
 #: With sliding windows: a report that is too late for three of them counts three times.
 LATE_IN_WINDOWS = "late_in_windows"
-#: Of the reports out of range, those so many windows away from others that a stream did not take them.
+#: Of the reports out of range: those in windows that a stream dropped, because too many were open.
 TOO_FAR = "too_far"
 #: Of the duplicates, reports of users beyond the study's ``most_reports``.
 BEYOND_MOST = "beyond_most_reports"

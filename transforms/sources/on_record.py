@@ -20,9 +20,9 @@ from ldpbeam.transforms.storage import delete, exists, join, make_folder, read_j
 
 #: The file in the run's folder.
 NAME = "decoding.json"
-#: So many messages are decoded together at most that have ended two processes.
+#: At most this many messages that were being decoded when two processes crashed are decoded together.
 FEW = 100
-#: Messages that have ended so many processes are decoded alone, and one that has ended so many by no other.
+#: After this many crashes messages are decoded alone, and after this many alone, never again.
 ALONE, AT_FAULT = 3, 5
 #: The reason of the dead letter of a message that is at fault.
 DEFEATED = "defeated_decoder"
@@ -79,7 +79,7 @@ class OnRecord:
 
 
 def at_once(ends: int, most: int) -> int:
-    """How many messages are decoded together over which so many processes have ended; ``most`` at first."""
+    """How many messages to decode together after a number of crashes; ``most`` at first."""
     return 1 if ends >= ALONE else FEW if ends == 2 else most
 
 

@@ -58,7 +58,7 @@ EXTENDING_SECONDS, DEADLINE_SECONDS, LEAST_SECONDS = 3.0, 60, 10
 AGAIN_SECONDS, CLOSING_SECONDS = 1.0, 10.0
 #: Seconds without an answer of the server after which a warning is logged.
 QUIET_SECONDS = 60.0
-#: So many ids of messages are remembered whose acknowledgement the server has confirmed.
+#: How many ids of messages are remembered after the server has confirmed their acknowledgement.
 REMEMBERED = 100_000
 #: Receipts per request; the server takes requests of up to half a megabyte.
 RECEIPTS_AT_ONCE = 1_000
@@ -337,7 +337,7 @@ class _Pulled(OpenFeed):
         )
 
     def _next(self, ends: Mapping[str, int]) -> list[Received]:
-        """The messages that are taken next, of those that wait; some have ended so many processes."""
+        """The waiting messages to take next; some may have crashed processes."""
         received: list[Received] = []
         size, known, most = 0, set[str](), BATCH_MESSAGES
         while self._waiting and len(received) < most and size < BATCH_BYTES:

@@ -28,7 +28,7 @@ from ldpbeam.transforms.storage import open_raw
 NOT_JSON = "not_json"
 #: The reasons of dead letters that mean damage, where the number of lost reports is not known.
 DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK, per_byte.TOO_MANY_REPORTS})
-#: Dead letters of a file are handed on when they are so many, or have so many bytes: a line may have 8 MB.
+#: Dead letters of a file are handed on at this number, or this many bytes: a line may have 8 MB.
 MOST_LETTERS, MOST_LETTER_BYTES = 1_000, 8 * 2**20
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
 

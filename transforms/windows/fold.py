@@ -229,7 +229,7 @@ def counted(
     return sum(int((batch.column("event_time").to_numpy() < until).sum()) for batch in batches)
 
 
-#: Reports are looked for that are alone if there is a step for so many reports.
+#: Look for lone reports only if there is at least one step per this many reports.
 _MANY = 32
 
 

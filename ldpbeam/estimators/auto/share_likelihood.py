@@ -101,7 +101,8 @@ class Likelihood:
         scale: is multiplied to log-likelihoods: 1 - 1/categories if the unbiased shares sum to one, because
             the last one then says nothing new.
         places: the number of places of each group's category, shape (groups, 1): one, but for all places of
-            candidates without a name. Their variances add up, so their reports say so many times less.
+            candidates without a name. Their variances add up, so their reports carry that many times less
+            information.
     """
 
     shares: Floats

@@ -44,7 +44,8 @@ FARTHEST = 6.0
 #: Shares have a grid of this many geometric steps, and points of their own where unbiased shares are, at
 #: distances of at least this many standard deviations, at most this many.
 LOW_POINTS, APART, MOST_POINTS = 64, 0.3, 300
-#: So many largest shares have FINE points within REACH standard deviations, if zero is twice as far away.
+#: Each of the FEW_LARGEST largest shares has FINE points within REACH standard deviations, if zero is at
+#: least twice as far away.
 FEW_LARGEST, FINE, REACH = 12, 33, 4.0
 #: Points of the curve that measures distances in standard deviations.
 CURVE = 1025

@@ -16,7 +16,7 @@ from ldpbeam.estimators.pairs.dependence import Cells, Fit, Side, dependent, dra
 from ldpbeam.pair_answer import Conditional, Measured, Numbers, PairAnswer
 from ldpbeam.statistics import Statistic
 
-#: So many tables are drawn for intervals.
+#: How many tables are drawn for intervals.
 DRAWS = 400
 #: The functions of each number in the test of independence.
 TESTED = 3

@@ -17,11 +17,11 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.pair_answer import Axis
 from ldpbeam.statistics import Statistic, part_of
 
-#: Numbers are estimated in at most so many value buckets, and told in at most so many groups of these.
+#: The most value buckets of a number, and the most groups of these that answers name.
 BUCKETS, GROUPS = 32, 8
 #: No bucket has a smaller share: a table is scaled to its margins.
 LEAST_SHARE = 1e-6
-#: The likelihoods of so many cells are held at once for all values.
+#: How many cells' likelihoods are held at once, for all values.
 BLOCK_CELLS = 2**13
 
 

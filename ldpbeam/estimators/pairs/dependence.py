@@ -28,7 +28,7 @@ FUNCTIONS, LARGEST = 6, 31
 WIDTHS, WIDTHS_OF_COPULA, DECAY = (0.1, 0.4, 1.5, 6.0, 25.0), (0.3, 1.5, 8.0, 40.0), 0.8
 #: How many times likelier reports have to be with a dependence before it has half of the weight.
 ODDS = 20.0
-#: All pairs of cells are compared if they are at most so many; else so many of those that have users.
+#: Up to MOST_PAIRS pairs of cells are all compared; of more, SOME_PAIRS of those that have users.
 MOST_PAIRS, SOME_PAIRS = 2**14, 2**11
 #: An iteration ends when the log posterior gains less.
 LEAST_GAIN, MOST_STEPS, MOST_HALVINGS = 1e-3, 60, 20

@@ -1,4 +1,4 @@
-"""Writing the page of outputs, once, or anew as the windows of a stream close."""
+"""Write the page of outputs, once, or again as the windows of a stream close."""
 
 from __future__ import annotations
 
