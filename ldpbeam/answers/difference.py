@@ -60,6 +60,8 @@ class Difference:
             known``.
         flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
         any_look: the ends that hold at every look, together; None where nothing is known.
+        certain: the ends that hold whatever people's values are; of quantiles and ranges, those of two
+            estimates hold together. None where one of the two has none.
     """
 
     key: EstimateKey
@@ -74,6 +76,7 @@ class Difference:
     verdict: str
     flag: str = ""
     any_look: tuple[float, float] | None = None
+    certain: tuple[float, float] | None = None
 
     @property
     def beyond(self) -> bool:
@@ -200,12 +203,22 @@ def _differences(pair: _Pair, chance: float, flagged: bool) -> Iterator[Differen
     low, high = ends_of(
         one, two, pair.added, [wide / normal_quantile(0.5 + part.level / 2) for part in (one, two)]
     )
-    lasting = np.column_stack(_at_any_look(pair, chance))
-    columns = np.column_stack((one.values, two.values, low, high, pair.errors, lasting)).tolist()
+    columns = np.column_stack(
+        (
+            one.values,
+            two.values,
+            low,
+            high,
+            pair.errors,
+            *_at_any_look(pair, chance),
+            *_certain(pair, low, high),
+        )
+    ).tolist()
     flag = "; ".join(dict.fromkeys(filter(None, (one.flag(IF_SMOOTH), two.flag(IF_SMOOTH)))))
-    for name, met, numbers in zip(one.names, _certain_ones_meet(one, two), columns, strict=True):
-        first, second, from_, to, error, least, most = numbers
-        verdict = verdict_on(from_, to, certain=(flagged or not flag) and not met)
+    for name, numbers in zip(one.names, columns, strict=True):
+        first, second, from_, to, error, least, most, surely, at_most = numbers
+        apart = surely > 0.0 or at_most < 0.0
+        verdict = verdict_on(from_, to, certain=(flagged or not flag) and apart)
         if verdict in SIGNS and verdict_on(least, most) == verdict and not flag:
             verdict = f"{verdict}, at any look"
         yield Difference(
@@ -221,6 +234,7 @@ def _differences(pair: _Pair, chance: float, flagged: bool) -> Iterator[Differen
             verdict,
             flag,
             None if math.isnan(least) else (least, most),
+            None if math.isnan(surely) else (surely, at_most),
         )
 
 
@@ -274,13 +288,18 @@ def _alike(parts: Mapping[tuple[str, ...], Numbers]) -> set[tuple[str, ...]]:
     return {names for names, part in parts.items() if part.family != BLURRED}
 
 
-def _certain_ones_meet(one: Numbers, two: Numbers) -> list[bool]:
-    """Which numbers may be equal, because their certain intervals meet, or are not known."""
-    if all(part.summed or IF_SMOOTH not in part.ends for part in (one, two)):
-        return [False] * len(one.names)
-    (low, high), (other_low, other_high) = one.under(CERTAIN).T, two.under(CERTAIN).T
-    meet: list[bool] = (~((high < other_low) | (other_high < low))).tolist()
-    return meet
+def _certain(pair: _Pair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """The certain ends of the differences: given ones of sums; of others, those of both sides apart.
+
+    The certain intervals of an estimate's quantiles and ranges miss in half of the samples that its level
+    leaves, so that those of two estimates hold together at that level.
+    """
+    if all(part.summed or IF_SMOOTH not in part.ends for part in (pair.one, pair.two)):
+        return low, high
+    (first_low, first_high), (second_low, second_high) = (
+        part.under(CERTAIN).T for part in (pair.one, pair.two)
+    )
+    return second_low - first_high, second_high - first_low
 
 
 def _known(number: float) -> float | None:

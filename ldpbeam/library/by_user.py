@@ -286,5 +286,7 @@ def _differences(part: _Compared, windows: tuple[Bounds, Bounds], judged: int) -
     for name, first, second, low, high, error in zip(
         part.numbers, *(column.tolist() for column in columns), strict=True
     ):
-        verdict = verdict_on(low, high)
-        yield Difference(keys[0], keys[1], part.family, name, first, second, low, high, error, verdict)
+        yield Difference(
+            keys[0], keys[1], part.family, name, first, second, low, high, error, verdict_on(low, high),
+            certain=(low, high),
+        )  # fmt: skip

@@ -35,6 +35,8 @@ _COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Difference], Any]]] = {
     "difference": (pa.float64(), lambda entry: entry.second - entry.first),
     "low": (pa.float64(), lambda entry: entry.low),
     "high": (pa.float64(), lambda entry: entry.high),
+    "certain_low": (pa.float64(), lambda entry: entry.certain and entry.certain[0]),
+    "certain_high": (pa.float64(), lambda entry: entry.certain and entry.certain[1]),
     "standard_error": (pa.float64(), lambda entry: entry.error),
     "verdict": (pa.string(), lambda entry: entry.verdict),
     "beyond": (pa.bool_(), lambda entry: entry.beyond),

@@ -237,6 +237,7 @@ def _as_json(comparison: Comparison, between: PairComparison | None) -> dict[str
                 "high": difference.high,
                 "verdict": difference.verdict,
                 "any_look": difference.any_look,
+                "certain": difference.certain,
                 "beyond": difference.beyond,
                 "beyond_if_smooth": difference.beyond_if_smooth,
                 "flag": difference.flag,

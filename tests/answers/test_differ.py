@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from support.asked import attribute_of, question_of
 from support.estimate_records import held, price, results
 
 from ldpbeam.answers.difference import compared
+from ldpbeam.domains import Numeric
+from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.answer import UNBIASED_SUMS
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.intervals.strict import strict_intervals
+from ldpbeam.mechanisms import build_mechanism
+from ldpbeam.schemas.outputs.records import EstimateRecord, RangeShare
 
 
 def median(value: float, certain: tuple[float, float] | None) -> EstimateRecord:
@@ -31,8 +37,46 @@ def test_a_quantile_differs_only_if_certain_intervals_do_not_meet(
         one for one in compared(results(first), results(second)).differences if one.number == "quantile 0.5"
     )
     assert of_median.beyond == beyond
+    # The lowest second median less the highest first one, and the reverse.
+    assert of_median.certain == (
+        None
+        if certain[0] is None or certain[1] is None
+        else (certain[1][0] - certain[0][1], certain[1][1] - certain[0][0])
+    )
     # If people are spread smoothly, it is known to a tenth.
     assert of_median.beyond_if_smooth
+
+
+def test_certain_differences_of_quantiles_and_ranges_of_two_estimates_hold_together() -> None:
+    """Two groups with spikes, of which the second has one more value; each number of each pair counts."""
+    domain, levels, span = Numeric(0.0, 10.0), (0.25, 0.5, 0.75), (2.5, 5.5)
+    attribute = attribute_of(domain, build_mechanism("square_wave", domain, 2.0), buckets=64)
+    missed, wanted = [], WantedIntervals(quantiles=levels, ranges=(span,))
+    for seed in range(12):
+        sides, truths = [], []
+        for last in (8.0, 9.0):
+            values = np.random.default_rng([seed, int(last)]).choice(np.arange(2.0, last + 1.0), 4_000)
+            ends = strict_intervals(question_of(attribute, domain.to_unit(values), seed), wanted)
+            quantiles = np.quantile(values, levels, method="inverted_cdf")
+            inside = float(((span[0] < values) & (values < span[1])).mean())
+            truths.append([*quantiles, inside])
+            certain = {part: ends.of(part) for part in ("quantiles", "ranges")}
+            sides.append(
+                price(
+                    quantiles=dict(zip(map(str, levels), quantiles, strict=True)),
+                    ranges=(RangeShare(*span, inside),),
+                    intervals=held(certain=certain, if_smooth=certain),
+                )
+            )
+        found = compared(results(sides[0]), results(sides[1])).differences
+        of_these = [one.certain for one in found if one.family in ("quantiles", "ranges")]
+        apart = np.subtract(truths[1], truths[0])
+        missed.append(
+            any(
+                ends is None or not ends[0] <= by <= ends[1] for ends, by in zip(of_these, apart, strict=True)
+            )
+        )
+    assert np.mean(missed) <= 0.05 + 4.0 * np.sqrt(0.05 * 0.95 / len(missed))
 
 
 def test_what_liars_do_on_both_sides_adds_up() -> None:
@@ -62,3 +106,4 @@ def test_means_differ_by_their_sums_whatever_is_known_of_smooth_people() -> None
         one for one in compared(results(first), results(second)).differences if one.number == "mean"
     )
     assert of_mean.low == pytest.approx(1.8 - math.hypot(1, 1)) and of_mean.verdict == "higher"
+    assert of_mean.certain == (of_mean.low, of_mean.high)
