@@ -68,15 +68,6 @@ def test_whole_payloads(mechanism: str, letters: list[str]) -> None:
     assert from_counts(study, counts) == from_reports(study, reports)
 
 
-def test_seeds_and_hashes_in_columns_of_their_own(letters: list[str]) -> None:
-    study = study_of(CATEGORIES, {"one": {"mechanism": "olh", "epsilon": 1.0}})
-    reports = reports_of(study, letters)
-    raw = np.frombuffer(b"".join(reports.column("payload").to_pylist()), "<u4").reshape(-1, 2)
-    seeds = pa.table({"seed": raw[:, 0], "hash": raw[:, 1]})
-    counts = asked("SELECT seed, hash, count(*) AS count FROM reports GROUP BY ALL", seeds)
-    assert from_counts(study, counts) == from_reports(study, reports)
-
-
 @pytest.mark.parametrize("domain", [CATEGORIES, NUMBERS])
 def test_bits_by_place(domain: dict[str, Any], letters: list[str], numbers: Any) -> None:
     options = (

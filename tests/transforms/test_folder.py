@@ -238,6 +238,23 @@ def test_a_file_that_is_gone_or_empty_while_it_is_read_is_a_dead_letter(
     assert everything(watching.open(second)) == []
 
 
+@pytest.mark.parametrize("left", [0.5, 1.0], ids=["before what was taken", "in the part"])
+def test_of_a_file_that_is_cut_inside_the_part_that_is_read_nothing_is_read_twice(
+    left: float, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "DECODED_BYTES", 1)
+    monkeypatch.setattr("ldpbeam.schemas.files.json_lines.CHUNK_BYTES", 500)
+    path = watching.path / "a"
+    path.write_bytes(lines(MANY))
+    first = watching.open()
+    taken = [first.take() for _ in range(2)]
+    count = len(users([each for each in taken if each]))
+    assert first.position()["part"] is not None
+    path.write_bytes(lines(MANY[: int(left * count) + 5]))
+    (cut,) = everything(watching.open(first))
+    assert (users([cut]), [letter.reason for letter in cut.letters]) == ([], ["bad_file"])
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_of_a_file_that_is_cut_while_it_is_read_nothing_is_read_twice(
     kind: str, watching: Watching, monkeypatch: pytest.MonkeyPatch
