@@ -132,13 +132,10 @@ def test_privkvm_weights_frequencies_of_rounds_by_precision_and_takes_the_means_
         (check_privkv_mle, [PrivKVM(1.0, 3, round=2)], "the first round of privkvm.*use privkvm"),
         (check_privkvm, [PrivKVM(1.0, 3), PrivKV(1.0, 3)], r"s1 \(privkv\) is not a round.*privkv_mle"),
         (check_privkvm, [PrivKVM(1.0, 3), PrivKVM(2.0, 3)], r"rounds are \[1, 1\]; they must be 1, 2"),
-        (check_privkvm, [PrivKVM(1.0, 3, round=2)], r"rounds are \[2\]; they must be"),
-        (check_privkvm, [PrivKVM(1.0, 3, round=3), PrivKVM(1.0, 3)], r"rounds are \[1, 3\]; they must be"),
         (check_pckv_em, [PrivKV(1.0, 3)], "is not PCKV; use privkv_mle"),
         (check_pckv_em, [PCKVGRR(1.0, 3), PCKVUE(1.0, 3)], "different kinds.*use key_value"),
         (check_pckv_em, [PCKVGRR(1.0, 3), PCKVGRR(1.0, 3, padding=2)], "padding 1.*padding 2"),
         (check_pckv_mr, [PCKVUE(1.0, 3)], r"found s0 \(pckv_ue\); name one service, or use pckv_em"),
-        (check_pckv_mr, [PCKVPM(1.0, 3), PCKVPM(2.0, 3)], "for one service"),
     ],
 )
 def test_checks_say_what_does_not_fit_and_what_to_use(

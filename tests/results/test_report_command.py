@@ -39,7 +39,6 @@ def small(
     [
         (["nowhere"], "nowhere: there is no such folder"),
         (["OUT", "-o", "OUT"], "output"),
-        (["OUT", "--truth", "PEOPLE"], "--value-column is missing"),
         (
             ["OUT", "--truth", "PEOPLE", "--value-column", "value", "--attribute", "y"],
             "--attribute y: the study has no such attribute; there are: x",

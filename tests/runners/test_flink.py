@@ -17,7 +17,6 @@ from support.flink_cluster import SETTINGS
 from support.waiting import wait_until
 
 from ldpbeam.command_line.catalogue import COMMANDS
-from ldpbeam.errors import UserError
 from ldpbeam.runners import flink
 from ldpbeam.runners.engines import engine_of
 from ldpbeam.runners.flink import jobs
@@ -121,23 +120,6 @@ def test_beams_own_options_choose_other_workers_and_fewer_slots(
     found = pipeline.options.view_as(PortableOptions)
     assert (found.environment_type, found.environment_config) == ("EXTERNAL", "localhost:50000")
     assert pipeline.options.view_as(FlinkRunnerOptions).parallelism == 1
-
-
-@pytest.mark.parametrize(
-    ("master", "says"),
-    [
-        (None, "name a cluster, as in --flink-master localhost:8081; docs/flink.md says how to start one"),
-        (
-            "[local]",
-            "--flink-master [local]: no cluster is started for a run; start one as docs/flink.md says",
-        ),
-        ("[auto]", "--flink-master [auto]: no cluster is started for a run; start one as docs/flink.md says"),
-    ],
-)
-def test_a_run_starts_no_cluster(master: str | None, says: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError) as refused:
-        engine_of(EngineRequest(FLINK, flink_master=master), tmp_path)
-    assert str(refused.value).startswith(f"--runner flink: {says}")
 
 
 def test_a_version_that_beam_does_not_know(rest_server: Any) -> None:

@@ -157,14 +157,6 @@ def test_a_package_for_one_kind_of_machine_is_refused(
         wheels.wheel_of(package, folder)
 
 
-def test_a_package_that_no_wheel_was_of_is_refused(folder: Path, tmp_path: Path) -> None:
-    about = tmp_path / "fair_coin.egg-info"
-    about.mkdir()
-    (about / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: fair-coin\nVersion: 1.5\n")
-    with pytest.raises(ValueError, match="fair-coin: it was not installed as a wheel"):
-        wheels.wheel_of(Distribution.at(about), folder)
-
-
 @pytest.mark.parametrize("group", wheels.PLUGIN_GROUPS)
 def test_a_plugin_is_found_by_its_entry_point(
     group: str, installed: Callable[..., Distribution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -229,15 +221,3 @@ def test_installed_code_is_no_checkout(tmp_path: Path, monkeypatch: pytest.Monke
     (installed.parent / "setup.py").touch()
     assert (installed.parent / "schemas").is_dir() is False
     assert wheels.checkout() is None
-
-
-@pytest.mark.parametrize(
-    ("file", "package"),
-    [
-        ("/home/me/fair_coin-1.5-py3-none-any.whl", "fair-coin"),
-        ("Fair.Coin-1.5.tar.gz", "fair-coin"),
-        ("gs://bucket/wheels/fair_coin-1.5-py3-none-any.whl", "fair-coin"),
-    ],
-)
-def test_the_package_in_a_file(file: str, package: str) -> None:
-    assert wheels.package_in(file) == package == wheels.canonical("Fair_Coin")
