@@ -141,7 +141,7 @@ def proposal(path: str, column: str) -> Proposal:
             values = values.cast(pa.string())
         if names_users(column):
             raise UserError(f"{path}: column {column!r} has the ids of people, not their answers")
-        different = sorted(str(text) for text in pc.unique(values.drop_null()).to_pylist())
+        different = sorted({str(text) for text in pc.unique(values.drop_null()).to_pylist()} - {""})
         if not 2 <= len(different) <= MOST_CATEGORIES:
             raise UserError(
                 f"{path}: column {column!r} has {len(different):,} different values; categories are 2 to "
@@ -219,11 +219,12 @@ def _values(path: str, column: str) -> pa.ChunkedArray:
         return pq.read_table(path, columns=[column]).column(column)
     options = pyarrow.csv.ConvertOptions(include_columns=[column], strings_can_be_null=True, null_values=[""])
     values = pyarrow.csv.read_csv(path, parse_options=CSV, convert_options=options).column(column)
-    if any(is_type(values.type) for is_type in _NUMBERS):
+    words = pa.types.is_boolean(values.type)
+    if words or any(is_type(values.type) for is_type in _NUMBERS):
         options.column_types = {column: pa.string()}
         texts = pyarrow.csv.read_csv(path, parse_options=CSV, convert_options=options).column(column)
-        # Numbers have no zeros before them, and codes keep theirs.
-        if pc.any(pc.match_substring_regex(texts, r"^\s*0\d")).as_py():
+        # Numbers have no zeros before them, and codes keep theirs, as true and TRUE keep their letters.
+        if words or pc.any(pc.match_substring_regex(texts, r"^\s*0\d")).as_py():
             return texts
     return values
 

@@ -223,18 +223,23 @@ def test_a_range_is_rounded_outward(ends: tuple[float, float], expected: tuple[f
     assert low <= ends[0] and ends[1] <= high
 
 
-CODES = ["12e03", "374e949253", "1E6", "-1e-3", "1_000", "0x1F", "007", ".5e1", "no", "2025-11-20"]
+CODES = ["12e03", "374e949253", "1E6", "-1e-3", "1_000", "0x1F", "007", ".5e1", "no", "2025-11-20", "a\x85b"]
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_categories_like_numbers_are_those_of_the_file(
-    init: Callable[..., Any], tmp_path: Path, code: str
+@pytest.mark.parametrize(("code", "other"), [*((code, "other") for code in CODES), ("true", "FALSE")])
+def test_categories_like_other_values_are_those_of_the_file(
+    init: Callable[..., Any], tmp_path: Path, code: str, other: str
 ) -> None:
-    (tmp_path / "codes.csv").write_text(f"v\n{code}\nother\n")
+    (tmp_path / "codes.csv").write_text(f"v\n{code}\n{other}\n")
     ran = init("codes.csv", "--attribute", "v", "--epsilon", "1", "--yes")
     assert ran.code == 0, ran.err
     domain = read_study(tmp_path / "study.yaml").attribute("v").domain
-    assert isinstance(domain, Categories) and set(domain.names) == {code, "other"}
+    assert isinstance(domain, Categories) and set(domain.names) == {code, other}
+
+
+def test_an_empty_text_of_a_parquet_file_is_no_category(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"v": ["b", "", "a", None]}), tmp_path / "v.parquet")
+    assert proposal(str(tmp_path / "v.parquet"), "v").categories == ("a", "b")
 
 
 @pytest.mark.parametrize("step", [1, 10**6, 10**12])
