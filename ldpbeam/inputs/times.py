@@ -27,7 +27,9 @@ def time_of(option: str, text: str | None, words: str = "", clock: Clock | None 
     if text is None:
         return None
     try:
-        time = int(text) if text.isascii() and text.isdigit() else moment(text, clock)
+        # Fewer digits are a date without hyphens, or a mistake.
+        number = text.isascii() and text.isdigit() and len(text) > len("20261120")
+        time = int(text) if number else moment(text, clock)
     except ValueError:
         raise UserError(
             f"{option} {text}: write a time with its zone, as in 2026-11-20T10:00:00Z, or a date{words}"

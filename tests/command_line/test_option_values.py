@@ -48,7 +48,10 @@ def topic(text: str) -> None:
     [
         *((disorder, text, f"--max-disorder {text}: {DURATION}") for text in ("5", "soon", "-1s", "1.5h")),
         (disorder, "", f"--max-disorder : {DURATION}"),
-        *((start, text, f"--from {text}: {TIME}") for text in ("2026-11-20T10:00:00", "tomorrow", "-1")),
+        *(
+            (start, text, f"--from {text}: {TIME}")
+            for text in ("2026-11-20T10:00:00", "tomorrow", "-1", "2026")
+        ),
         *(
             (check, form.format(other), f"{option} {form.format(other)}: {PLACE}/{kind}/NAME")
             for check, option, kind, other in (
@@ -111,4 +114,5 @@ def test_values_at_the_ends_are_good() -> None:
     # The second as Airflow writes moments.
     for text in ("2026-11-20T10:00:00Z", "2026-11-20T10:00:00+00:00", "1795168800000"):
         assert time_of("--from", text) == 1_795_168_800_000
+    assert time_of("--from", "20261120") == time_of("--from", "2026-11-20") == 1_795_132_800_000
     assert time_of("--from", None) is None
