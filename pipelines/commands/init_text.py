@@ -156,7 +156,9 @@ class Draft:
 def _inline(text: str) -> str:
     """A text as YAML writes it on one line, in quotes where it would be read as something else."""
     # YAML reads some characters that end a line as a space, if they stand there as they are.
-    options = {"default_flow_style": True, "allow_unicode": text.isprintable(), "width": 1_000_000}
-    plain = str(yaml.safe_dump([text], **options))[1:-2]
+    as_it_is = text.isprintable()
+    plain = str(yaml.safe_dump([text], default_flow_style=True, allow_unicode=as_it_is, width=1_000_000))[
+        1:-2
+    ]
     # A study file has more numbers than YAML 1.1, such as 1e3.
     return f"'{text}'" if plain == text and re.fullmatch(r"[-+.\w]*\d[-+.\w]*", text) else plain
