@@ -108,12 +108,12 @@ class Attribute:
             not counted.
         stepped_buckets: the number of value buckets where the domain has a step, which divides the number of
             values; None for one per value.
-        has_users: whether reports have user ids; if not, none is read, and reports are not grouped.
+        has_users: whether reports have user ids; if not, ids are not read, and reports are not grouped.
 
     Raises:
         ValueError: if the attribute has more channels than MOST_CHANNELS, services are joined but reports
-            are not grouped by user, the numbers of report buckets are not one per channel, or the values of a
-            domain with a step cannot be in these buckets, or are fewer than a mechanism's bins.
+            are not grouped by user, there is not one number of report buckets per channel, or the values of a
+            domain with a step do not fit these buckets, or are fewer than a mechanism's bins.
     """
 
     name: str
@@ -185,7 +185,7 @@ class Attribute:
         return tuple(i for i, version in enumerate(self.versions) if version.service in services)
 
     def newest(self, service: str) -> int:
-        """The index into ``versions`` of the last version of a service, which people of today run."""
+        """The index into ``versions`` of the last version of a service."""
         return self.versions_of([service])[-1]
 
     def mechanisms_of(

@@ -34,7 +34,7 @@ class Numeric:
     Raises:
         ValueError: if the range is empty, not finite, not between 1e-100 and 1e100 wide, or too narrow
             relative to its ends (less than 1e-9 of the larger one); if it is not a whole number of steps,
-            from 1 to 4,095, in decimals as they are written; or if it is not one of its scale.
+            from 1 to 4,095, in decimals as written; or if its scale does not allow it.
     """
 
     low: float
@@ -141,7 +141,7 @@ class Numeric:
         return np.clip(np.floor(steps + 0.5), 0.0, self.count - 1.0)
 
     def nearest(self, numbers: Floats) -> Floats:
-        """The nearest values of the domain, as clients clip and round numbers; NaN of NaN."""
+        """The nearest values of the domain, as clients clip and round numbers; NaN stays NaN."""
         if self.step is None:
             return np.clip(numbers, self.low, self.high)
         return on_steps(self.low + self.step * self._steps(numbers), self.step)

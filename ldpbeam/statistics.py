@@ -190,9 +190,9 @@ def tally(
         attribute: the attribute of the reports.
         users: the number of users in the batch; ignored if reports are not grouped by user.
         answers: the users' reports: at most one entry per channel, at most one report per user and service.
-        checked: whether validation and the join have made sure of that, and of every report being possible.
-        windows: of how many windows the reports are. With several, a user has up to one report in each, to
-            the attribute's only channel, and the statistic tells how they go together.
+        checked: whether validation and the join have already ensured this, and that every report is possible.
+        windows: how many windows the reports come from. With several, a user has up to one report in each, to
+            the attribute's only channel, and the statistic says how they depend on each other.
 
     Raises:
         ValueError: if a report is impossible for its mechanism, a user or a channel does not exist, or a user

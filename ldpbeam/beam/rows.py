@@ -34,13 +34,13 @@ class StatisticRow(NamedTuple):
         window_start: RFC 3339 in UTC; None without windows.
         window_end: the same.
         group: as in :class:`EstimateRow`, like the next five.
-        other_groups: see there.
-        pane_index: see there.
-        pane_timing: see there.
-        complete: see there.
-        joined: see there; statistics of joined windows and of the windows inside must not be added up.
+        other_groups: likewise.
+        pane_index: likewise.
+        pane_timing: likewise.
+        complete: likewise.
+        joined: likewise; never add statistics of joined windows to those of the windows inside.
         reports: how many reports it counts.
-        users: of how many users; None if users are not counted.
+        users: how many users sent them; None if users are not counted.
         statistic: an Avro datum, which :func:`statistic_of` reads.
     """
 

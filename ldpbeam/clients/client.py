@@ -49,8 +49,8 @@ class Client:
     """The client of one service: it perturbs a true value into the report that leaves the device.
 
     A value is a number in the unit of the domain, the name of a category, a dict of a person's keys and
-    values, or a person's coordinates. Values outside the domain are refused, with a sentence that says what
-    to do, before anything is drawn.
+    values, or a person's coordinates. A value outside the domain is refused before anything is drawn, with a
+    sentence that says what to do.
 
     Args:
         study: the study.
@@ -63,7 +63,7 @@ class Client:
             simulations only: its reports protect nobody.
         means: for PrivKVM from the second round on: each key's mean in the round before.
         device_key: for services with a ``lifetime_epsilon``: 16 random bytes or more, which the device keeps
-            and never sends. The client is then of one user: the permanent answers follow from this key.
+            and never sends. The client then belongs to one user: permanent answers follow from this key.
 
     Raises:
         ValueError: if the study has no such attribute, service or version, the mechanism needs means, or
@@ -107,7 +107,7 @@ class Client:
         group: str | None = None,
         report_id: str | bytes | None = None,
     ) -> Report:
-        """One report, as a record of a file. Send it once, and the same one again if sending failed.
+        """One report, as a record of a file. Send it once; if sending fails, send the same one again.
 
         Args:
             value: the true value; it does not leave this method.
@@ -115,16 +115,16 @@ class Client:
                 users (``users: none``) have none.
             event_time: when the value was observed; a study with windows, versions by time or a ledger
                 needs it.
-            group: the value of the study's group field, which a study with groups needs; an empty text is no
-                group.
+            group: the value of the study's group field, which a study with groups needs; an empty text means
+                no group.
             report_id: an id by which copies of the report are recognised.
 
         Returns:
             The fields by name. A payload is a float, an int, or bytes (in JSON, write ``payload.hex()``).
 
         Raises:
-            ValueError: if the value is outside the domain, the event time is missing or no time, the group
-                is no text, or an id is given for a report that has none.
+            ValueError: if the value is outside the domain, the event time is missing or is not a time, the
+                group is not a text, or an id is given for a report without users.
         """
         table = self.reports(
             [value],
@@ -155,16 +155,17 @@ class Client:
                 every service's client the same ids.
             event_times: when the values were observed, one time each or one for all: with a zone, RFC 3339
                 text, or milliseconds since 1970.
-            groups: n values of the study's group field, which a study with groups needs; a missing one and an
-                empty text are no group.
+            groups: n values of the study's group field, which a study with groups needs; a missing or empty
+                one means no group.
             report_ids: n ids by which copies of a report are recognised.
 
         Returns:
             A table of n rows with the columns ``user_id`` (where reports have users: texts where texts were
-            given, or else bytes), ``attribute``, ``service``, ``payload``, and those that were given.
+            given, otherwise bytes), ``attribute``, ``service``, ``payload``, and those that were given.
 
         Raises:
-            ValueError: if a value is outside the domain, a group is no text, columns have different lengths,
+            ValueError: if a value is outside the domain, a group is not a text, columns have different
+                lengths,
                 or the study needs event times and there are none.
         """
         scaled = scaled_values(self.attribute, values, self.clip)
@@ -231,7 +232,7 @@ class Client:
         times: NDArray[np.int64] | None,
         device_keys: Sequence[bytes],
     ) -> list[Payloads]:
-        """Perturb values that are checked and scaled already, each for the version that its time has.
+        """Perturb values that are already checked and scaled, each for the version of its time.
 
         Args:
             scaled: the values of n people as mechanisms take them.
@@ -239,7 +240,8 @@ class Client:
             device_keys: the key of each person's device, n values, where clients remember their noise.
 
         Returns:
-            The reports of each payload type that the service has, without those of times of no version.
+            The reports of each payload type that the service has, without those whose time belongs to no
+            version.
         """
         by_type: dict[np.dtype[Any], list[tuple[int, NDArray[np.int64], NDArray[Any]]]] = {}
         for index, rows in self._rows(len(scaled), times):

@@ -53,10 +53,9 @@ def difference(
 ) -> Differences:
     """The second of two windows minus the first, from their reports, brought together by user.
 
-    It gives the shares of categories and the mean of numbers, unbiased, of each service (or version) by
-    itself. The same people may have answered both windows: the variance is that of what each user adds to the
-    difference (:mod:`ldpbeam.over_time.joined_windows`), and never below that of the noise which windows do
-    not share.
+    It gives unbiased shares of categories and means of numbers, for each service (or version) separately. The
+    same people may have answered both windows: the variance is that of what each user adds to the difference
+    (:mod:`ldpbeam.over_time.joined_windows`), and at least that of the noise that the windows do not share.
 
     Args:
         study: the study, with windows.
@@ -66,8 +65,8 @@ def difference(
         joined: whether they are the longer windows of the study's ``windows.joined``; a user then has a
             report in each window inside.
         attribute: as :func:`ldpbeam.estimate` takes it, like the next two.
-        service: see there.
-        columns: see there.
+        service: likewise.
+        columns: likewise.
 
     Raises:
         TypeError: if the reports are not a table.

@@ -48,14 +48,14 @@ _COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Difference], Any]]] = {
 class Differences:
     """The numbers of two windows or groups, and the second minus the first.
 
-    Iterating gives one :class:`~ldpbeam.answers.difference.Difference` after the other:
+    Iterating gives :class:`~ldpbeam.answers.difference.Difference` values:
     ``number``, ``first``, ``second``, the ends ``low`` and ``high`` of the interval of their difference,
     its standard error ``error``, and the ``verdict``.
 
     Attributes:
         numbers: one per number of each estimate that is on both sides.
-        level: at which the intervals of a family, as all means, hold together.
-        about: sentences on what the intervals are for, what could not be known, and what is not compared.
+        level: the level at which the intervals of a family, such as all means, hold together.
+        about: sentences on what the intervals are for, what is unknown, and what is not compared.
     """
 
     numbers: tuple[Difference, ...]

@@ -44,7 +44,7 @@ def estimate(
             estimates are those of the reports. Your query drops duplicates and late reports.
         attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
         service: the service of reports that do not name one; by default the study's, if it has only one.
-        columns: the reports' own name of a column, by ours, where they differ: ``{"user_id": "uid"}``.
+        columns: names of columns in the reports, by our names, where they differ: ``{"user_id": "uid"}``.
         start: the first event time that counts, and with windows the start of the first whole window: a time
             with a zone, RFC 3339 text, or milliseconds since 1970.
         stop: the first event time after the span.
@@ -56,10 +56,10 @@ def estimate(
         ImportError: if the study keeps a ledger over periods and DuckDB is not installed: ``pip install
             'ldpbeam[ledger]'``.
         TypeError: if the reports are not a table, or ``study`` is not a Study.
-        ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, ``columns`` cannot be,
-            ``start`` or ``stop`` is no plausible time, no whole window lies between them, or windows overlap
-            too often to join users; or if there are counts, and reports or a span of time too, or a row of
-            the counts is impossible.
+        ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, ``columns`` is invalid,
+            ``start`` or ``stop`` is not a plausible time, no whole window lies between them, or windows
+            overlap too often to join users; or if there are counts, and reports or a span of time too, or a
+            row of the counts is impossible.
     """
     if not isinstance(study, Study):
         raise TypeError(

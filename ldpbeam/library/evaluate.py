@@ -69,16 +69,17 @@ def evaluate(
     Args:
         study: the study.
         attribute: which attribute; by default the study's, if it has only one.
-        mechanisms: each is the mechanism of all services in turn, with fresh noise; by default the study's.
-        estimators: what estimates, instead of the study's estimates.
-        epsilons: each is the epsilon of all services in turn; by default the study's.
+        mechanisms: mechanisms that all services run, one after another, with fresh noise; by default the
+            study's.
+        estimators: estimators to use instead of the study's estimates.
+        epsilons: epsilons that all services have, one after another; by default the study's.
         users: numbers of people.
         populations: names of populations; by default all of them, or none where ``values`` are given.
         values: values of people to draw from with replacement, as :meth:`ldpbeam.Client.reports` takes them.
         trials: how often each combination is tried.
         seed: the first seed of people and reports.
-        processes: how many processes compute. Others than this one do not know mechanisms and estimators that
-            were registered in a notebook.
+        processes: how many processes compute. With more than one, mechanisms and estimators registered in a
+            notebook are unknown to them.
 
     Raises:
         ValueError: if the study, or its attribute, does not allow what is asked.

@@ -33,7 +33,7 @@ Which = Literal["estimates", "shares", "pairs"]
 class Estimates:
     """The estimates of a study.
 
-    Iterating gives one :class:`~ldpbeam.schemas.outputs.records.EstimateRecord` after the other: its
+    Iterating gives :class:`~ldpbeam.schemas.outputs.records.EstimateRecord` values: each has its
     attribute, name, window and group, and the fields of a line of ``estimates.jsonl``.
 
     Attributes:
@@ -72,10 +72,10 @@ class Estimates:
     def only(
         self, name: str | None = None, *, attribute: str | None = None, group: str | None = None
     ) -> Estimates:
-        """The estimates that have this name, attribute and group; what is None is not compared.
+        """The estimates with this name, attribute and group; None matches everything.
 
         Raises:
-            ValueError: if none has; the text lists what there is.
+            ValueError: if there are none; the text lists what there is.
         """
         wanted = {"name": name, "attribute": attribute, "group": group}
         fields = {key: value for key, value in wanted.items() if value is not None}
@@ -101,9 +101,9 @@ class Estimates:
     ) -> Differences:
         """The second of two windows or groups minus the first: every number, with an interval.
 
-        The intervals are for the people who reported on each side; ``about`` of the result says what could
-        not be known, and which estimates are on one side only. :func:`ldpbeam.difference` reads the reports
-        of both windows, and knows more.
+        The intervals are for the people who reported on each side; ``about`` of the result says what is
+        unknown, and which estimates are on one side only. :func:`ldpbeam.difference` reads the reports of
+        both windows, and its intervals are narrower or hold more.
 
         Args:
             windows: the starts of two windows, times with a zone, RFC 3339 text or milliseconds since 1970.
@@ -131,7 +131,7 @@ class Estimates:
         return [json_fields(record) for record in self.estimates]
 
     def summary(self) -> str:
-        """A table of the estimates, what became of every report, and why some were no use, as text."""
+        """A table of the estimates, what became of every report, and why some could not be used, as text."""
         # A program that prints no table does without rich.
         from ldpbeam.answers.tables import summary_text
 
@@ -173,7 +173,7 @@ class Estimates:
         """A chart of the estimates: bars of numbers, categories and keys, dots of means, lines over windows.
 
         It draws each interval as a band or a line, and has panels for the largest groups or the last windows.
-        Times are of the zone of the study's windows, or UTC.
+        Times are in the zone of the study's windows, or in UTC.
 
         Raises:
             ImportError: if Altair is not installed: ``pip install 'ldpbeam[report]'``.

@@ -14,7 +14,7 @@ from ldpbeam.schemas.study import yaml_file
 class Study(values.Study):
     """What is being estimated and how; the base class has its attributes.
 
-    The base class is a plain value, which workers get. This class adds the ways to make one.
+    The base class is a plain value, which workers receive. This class adds ways to create one.
     """
 
     @classmethod
@@ -25,7 +25,7 @@ class Study(values.Study):
             source: a path, or the text itself, which has a line break.
 
         Raises:
-            ldpbeam.StudyError: if the file cannot be read, or is no valid study; the text names the line.
+            ldpbeam.StudyError: if the file cannot be read, or is not a valid study; the text names the line.
         """
         if isinstance(source, str) and "\n" in source:
             return cls._of(yaml_file.parse_study(source))
@@ -40,7 +40,7 @@ class Study(values.Study):
             keys: the same keys; they replace those of ``values``.
 
         Raises:
-            ldpbeam.StudyError: if it is no valid study; the text names the place.
+            ldpbeam.StudyError: if it is not a valid study; the text names the place.
         """
         return cls._of(yaml_file.study_of({**(values or {}), **keys}))
 

@@ -19,7 +19,7 @@ class Quantile(NamedTuple):
 
     Attributes:
         level: the share of people below it, from 0 to 1.
-        value: in the attribute's unit, as all others.
+        value: in the attribute's unit, as are the ends below.
         certain_low: the low end of the interval that holds whatever people's values are; None if there is
             none.
         certain_high: its high end.
@@ -43,10 +43,12 @@ class RangeShare(NamedTuple):
         low: in the attribute's unit.
         high: in the attribute's unit.
         share: from 0 to 1.
-        certain_low: the low end of the share's interval, as that of a quantile, like the next three.
-        certain_high: see there.
-        if_smooth_low: see there.
-        if_smooth_high: see there.
+        certain_low: the low end of the share's interval that holds whatever people's values are; None if
+            there is none.
+        certain_high: its high end.
+        if_smooth_low: the low end of the interval that holds if people are spread smoothly; None if there is
+            none.
+        if_smooth_high: its high end.
     """
 
     low: float
@@ -63,10 +65,12 @@ class CumulativeShare(NamedTuple):
 
     Attributes:
         at: the value, in the attribute's unit.
-        certain_low: the low end of the share's interval, as that of a quantile, like the next three.
-        certain_high: see there.
-        if_smooth_low: see there.
-        if_smooth_high: see there.
+        certain_low: the low end of the share's interval that holds whatever people's values are; None if
+            there is none.
+        certain_high: its high end.
+        if_smooth_low: the low end of the interval that holds if people are spread smoothly; None if there is
+            none.
+        if_smooth_high: its high end.
     """
 
     at: float
@@ -119,29 +123,31 @@ class EstimateRow(NamedTuple):
         window_end: the first event time after the window; likewise.
         window_name: the window by the clocks of the study's zone; None without one.
         group: the value of the study's group field; None without groups, and for the groups beyond the cap.
-        other_groups: how many groups beyond the cap are added up in it.
+        other_groups: how many groups beyond the cap are estimated together here.
         pane_index: how many panes of the window came before; a later pane replaces an earlier one.
         pane_timing: ``early``, ``on_time`` or ``late``.
         complete: whether no report that was read is known to be missing; False for an early pane.
-        joined: whether the reports of a user in several windows of the study were brought together.
+        joined: whether a user's reports in several windows of the study were brought together.
         reports: how many reports were used.
-        users: how many users sent them; None if users are not counted.
-        mean: in the attribute's unit; None if the estimator has none.
-        standard_error: of the mean, in the attribute's unit.
-        mean_certain_low: the low end of the interval of the mean that holds whatever people's values are;
+        users: how many users sent these reports; None if users are not counted.
+        mean: the mean, in the attribute's unit; None if the estimator has none.
+        standard_error: the standard error of the mean, in the attribute's unit.
+        mean_certain_low: the low end of the mean's certain interval, which holds whatever people's values
+            are;
             None if there is none.
-        mean_certain_high: its high end.
-        mean_if_smooth_low: the low end of the interval that holds if people are spread smoothly.
-        mean_if_smooth_high: its high end.
-        mean_any_look_low: the low end of the interval of the mean that holds at every look; None without one.
-        mean_any_look_high: its high end.
-        variance: of the values, in the square of the attribute's unit.
-        variance_certain_low: the ends of the variance's intervals are as those of the mean.
-        variance_certain_high: see there.
-        variance_if_smooth_low: see there.
-        variance_if_smooth_high: see there.
-        median: of the distribution, in the attribute's unit.
-        quantiles: those that the study asks for, with the ends of their intervals.
+        mean_certain_high: the high end of the mean's certain interval.
+        mean_if_smooth_low: the low end of the mean's interval that holds if people are spread smoothly.
+        mean_if_smooth_high: the high end of the mean's interval that holds if people are spread smoothly.
+        mean_any_look_low: the low end of the mean's interval that holds at every look; None without one.
+        mean_any_look_high: the high end of the mean's interval that holds at every look.
+        variance: the variance of the values, in the square of the attribute's unit.
+        variance_certain_low: the low end of the variance's certain interval.
+        variance_certain_high: the high end of the variance's certain interval.
+        variance_if_smooth_low: the low end of the variance's interval that holds if people are spread
+            smoothly.
+        variance_if_smooth_high: the high end of that interval of the variance.
+        median: the median of the distribution, in the attribute's unit.
+        quantiles: the quantiles that the study asks for, with the ends of their intervals.
         ranges: the shares of people between two values, with the ends of their intervals.
         cdf: the shares of people with at most each of 32 values.
         top: the most frequent categories or keys.
@@ -149,14 +155,14 @@ class EstimateRow(NamedTuple):
         intervals_simultaneous: whether the intervals of all shares hold together.
         interval_flags: why an interval may hold the truth less often than its level, or says little.
         alarm: whether the window differs from those before it; None if it was not judged.
-        alarm_number: the number that is the farthest from what was expected.
-        alarm_expected: what was expected of it.
-        converged: whether the estimator has converged.
+        alarm_number: the number that is farthest from what was expected.
+        alarm_expected: the value that was expected of alarm_number.
+        converged: whether the estimator converged.
         n_iterations: how many iterations the estimator took.
         log_likelihood: the log-likelihood at the end.
         warnings: sentences on what a person should change.
         notes: sentences on possible problems that no test can decide.
-        details: what else the estimator says, as JSON.
+        details: further results of the estimator, as JSON.
         pair: what is estimated of a pair of attributes, as JSON; None for other estimates.
     """
 
@@ -223,19 +229,19 @@ class ShareRow(NamedTuple):
         kind: ``bucket``, ``category`` or ``key``.
         place: the number of the bucket, category or key, from 0.
         low: the low end of a bucket, or its least value if the domain has a step, in the attribute's unit.
-        high: the high end of a bucket, or its greatest value.
+        high: the high end of a bucket, or its greatest value if the domain has a step.
         label: the name of a category or key.
         share: the share of people in the bucket or category, or who have the key.
-        share_certain_low: the low end of the interval of the share that holds whatever people's values are;
-            None if there is none, as of buckets.
-        share_certain_high: its high end.
-        share_if_smooth_low: the low end of the interval that holds if people are spread smoothly.
-        share_if_smooth_high: its high end.
-        share_any_look_low: the low end of the interval that holds at every look; None without one.
-        share_any_look_high: its high end.
-        key_mean: the mean value of those who have the key.
-        key_mean_certain_low: the low end of the interval of the key's mean.
-        key_mean_certain_high: its high end.
+        share_certain_low: the low end of the share's certain interval, which holds whatever people's values
+            are; None if there is none, as for buckets.
+        share_certain_high: the high end of the share's certain interval.
+        share_if_smooth_low: the low end of the share's interval that holds if people are spread smoothly.
+        share_if_smooth_high: the high end of the share's interval that holds if people are spread smoothly.
+        share_any_look_low: the low end of the share's interval that holds at every look; None without one.
+        share_any_look_high: the high end of the share's interval that holds at every look.
+        key_mean: the mean value of the people who have the key.
+        key_mean_certain_low: the low end of the certain interval of the key's mean.
+        key_mean_certain_high: the high end of the certain interval of the key's mean.
         interval_level: the level of the intervals, from 0 to 1.
     """
 
