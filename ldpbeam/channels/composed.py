@@ -43,12 +43,19 @@ class StackedChannel(Channel):
 
 
 class BinnedChannel(Channel):
-    """A channel of bins as a channel of finer value buckets; each bin has equally many of them."""
+    """A channel of bins as a channel of finer value buckets; each bin has equally many of them.
+
+    Raises:
+        ValueError: if the number of value buckets is not a multiple of the number of bins.
+    """
 
     def __init__(self, channel: Channel, value_buckets: int) -> None:
+        bins = channel.shape[1]
+        if value_buckets < 1 or value_buckets % bins:
+            raise ValueError(f"{bins} bins need a multiple of {bins} value buckets, found {value_buckets}")
         super().__init__(channel.shape[0], value_buckets)
         self.channel = channel
-        self.per_bin = value_buckets // channel.shape[1]
+        self.per_bin = value_buckets // bins
         self.slots = channel.slots
 
     def _matvec(self, x: Floats) -> Floats:

@@ -235,13 +235,13 @@ def _numbers(
     if isinstance(attribute.domain, Categories):
         names = [f"share of {label}" for label in attribute.domain.names]
         p, q = mechanism.support_probabilities
-        compared = difference_of_windows(users, first, second, mechanism.supported)
+        _, _, of_users = difference_of_windows(users, first, second, mechanism.supported)
         shares = [
             mechanism.unbiased_frequencies(mechanism.histogram(reports, attribute.buckets), len(reports))
             for _, reports in (first, second)
         ]
         least = _least_error(attribute, index, min(p * (1.0 - p), q * (1.0 - q)), first, second)
-        errors = np.maximum(compared.errors, least) * max(1.0, mechanism.collisions) ** 0.5
+        errors = np.maximum(of_users, least) * max(1.0, mechanism.collisions) ** 0.5
         return names, shares[0], shares[1], errors / (p - q), 0.0
     domain = cast(Numeric, attribute.domain)
     scored = scores_of(mechanism, attribute.buckets)
@@ -253,11 +253,11 @@ def _numbers(
             numbers = scored.first.cells[mechanism.bucketise(reports, attribute.buckets)]
         return numbers[:, None]
 
-    compared = difference_of_windows(users, first, second, numbers_of)
-    means = [np.asarray(domain.from_unit(mean_of_side)) for mean_of_side in (compared.first, compared.second)]
+    *unit, of_users = difference_of_windows(users, first, second, numbers_of)
+    means = [domain.from_unit(mean) for mean in unit]
     bias = 0.0 if scored is None else 2.0 * scored.first.bias * domain.width
     least = _least_error(attribute, index, least_noise(mechanism, attribute.buckets), first, second)
-    return ["mean"], means[0], means[1], np.maximum(compared.errors, least) * domain.width, bias
+    return ["mean"], means[0], means[1], np.maximum(of_users, least) * domain.width, bias
 
 
 def _least_error(attribute: Attribute, index: int, noise: float, first: _Side, second: _Side) -> float:

@@ -1,4 +1,4 @@
-"""Tables of reports from other libraries, as the decoded batches that a file of reports would give."""
+"""Tables of other libraries: of reports, as the decoded batches that a file would give, and of counts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ldpbeam.nearest import did_you_mean
 from ldpbeam.schemas.reports.casts import is_without_zone, unwrapped
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY, Columns, decoded, text_of
 from ldpbeam.schemas.reports.records import by_payload, columns_of
+from ldpbeam.transforms.counted.columns import arrays_of
 
 #: Reports are taken in batches of at most this many.
 BATCH_REPORTS = 2**18
@@ -169,3 +170,17 @@ def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, s
                 f"the reports have no column {field!r}: add it{constant}. There are: "
                 f"{', '.join(names) or 'none'}{meant}"
             )
+
+
+def count_columns(table: Any) -> dict[str, pa.Array]:
+    """The columns of a table of counts; a text stands for a column that has it in every row."""
+    if isinstance(table, Mapping):
+        rows = max((len(values) for values in table.values() if not isinstance(values, str)), default=0)
+        arrays = {k: pa.repeat(v, rows) if isinstance(v, str) else array_of(v) for k, v in table.items()}
+        for name, array in arrays.items():
+            if array is None or len(array) != rows:
+                raise ValueError(f"column {name!r}: give a value of one type for each of the {rows:,} rows")
+        return {str(name): unwrapped(array) for name, array in arrays.items()}
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise TypeError(f"counts are of type {type(table).__name__}: give a table, or a dict of columns")
+    return arrays_of(pa.RecordBatchReader.from_stream(table).read_all())

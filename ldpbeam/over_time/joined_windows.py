@@ -272,30 +272,15 @@ def merged_windows(parts: Sequence[JoinedWindows]) -> JoinedWindows | None:
     return merged if merged is not None and len(merged.table.counts) else None
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The difference of numbers of two windows, each a mean over reports.
-
-    Attributes:
-        first: the numbers of the first window, shape (numbers,).
-        second: those of the second.
-        errors: the standard errors of ``second - first``.
-        independent: the standard errors if other people had reported in each window.
-    """
-
-    first: Floats
-    second: Floats
-    errors: Floats
-    independent: Floats
-
-
 def difference_of_windows(
     users: int,
     first: tuple[Integers, NDArray[Any]],
     second: tuple[Integers, NDArray[Any]],
     values_of: Callable[[NDArray[Any]], NDArray[Any]],
-) -> Difference:
-    """The difference of two windows, whoever reported in both, and however often.
+) -> tuple[Floats, Floats, Floats]:
+    """(the means of the first window, those of the second, the standard errors of ``second - first``).
+
+    They hold whoever reported in both, and however often; shape (numbers,) each.
 
     The variance is the sum over users of the squares of what each adds to the difference.
 
@@ -317,12 +302,11 @@ def difference_of_windows(
         order = np.argsort(rows, kind="stable")
         totals = [values_of(reports[at : at + step]).sum(axis=0) for at in range(0, len(rows), step)]
         sides.append((rows[order], reports[order], np.sum(totals, axis=0) / len(rows)))
-    together, alone = np.zeros(size), np.zeros(size)
+    squares = np.zeros(size)
     for start in range(0, users, step):
         added = np.zeros((2, min(step, users - start), size))
         for by_user, (rows, reports, mean) in zip(added, sides, strict=True):
             low, high = np.searchsorted(rows, (start, start + step))
             np.add.at(by_user, rows[low:high] - start, (values_of(reports[low:high]) - mean) / len(rows))
-        together += ((added[1] - added[0]) ** 2).sum(axis=0)
-        alone += (added**2).sum(axis=(0, 1))
-    return Difference(sides[0][2], sides[1][2], np.sqrt(together), np.sqrt(alone))
+        squares += ((added[1] - added[0]) ** 2).sum(axis=0)
+    return sides[0][2], sides[1][2], np.sqrt(squares)

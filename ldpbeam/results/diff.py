@@ -241,21 +241,17 @@ def _as_json(comparison: Comparison, between: PairComparison | None) -> dict[str
                 "beyond": difference.beyond,
                 "beyond_if_smooth": difference.beyond_if_smooth,
                 "flag": difference.flag,
-                **({} if between is None else _more(difference)),
+                **{
+                    f"second_{name}": value
+                    for name, value in as_json(difference.other_key).items()
+                    if between is not None and name in ("window_start", "window_end", "group")
+                },
             }
             for difference in comparison.differences
         ],
         "only_first": list(map(as_json, comparison.only_first)),
         "only_second": list(map(as_json, comparison.only_second)),
         "unlike": list(map(as_json, comparison.unlike)),
-    }
-
-
-def _more(difference: Difference) -> dict[str, Any]:
-    """What two parts of one folder have besides: the window and group of the second."""
-    second = as_json(difference.other_key)
-    return {
-        **{f"second_{name}": second[name] for name in ("window_start", "window_end", "group")},
     }
 
 

@@ -186,9 +186,9 @@ def test_reports_that_no_client_of_a_tree_can_send_are_refused() -> None:
 def test_buckets_that_are_no_multiple_are_refused(name: str) -> None:
     option = {"bins": 16} if name == "binned" else {"leaves": 16}
     mechanism = build_mechanism(name, DOMAIN, 1.0, **option)
-    for buckets, numbers in ((40, "32 or 48"), (8, "16 or 32")):
+    for buckets in (40, 8):
         for channel in (mechanism.channel, mechanism.histogram_channel):
-            with pytest.raises(ValueError, match=f"found {buckets}; buckets {numbers} would do"):
+            with pytest.raises(ValueError, match=f"value buckets, found {buckets}"):
                 channel(buckets, 64)
     assert mechanism.histogram_channel(48, 64).shape[1] == 48
 

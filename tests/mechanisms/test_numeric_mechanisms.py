@@ -250,7 +250,6 @@ def test_statistics_without_sums_of_outputs_are_of_another_mechanism() -> None:
 
 def test_buckets_that_bins_do_not_divide_are_refused() -> None:
     mechanism = discrete(1.0, 64)
-    with pytest.raises(ValueError, match="multiple of 64, found 100; 64 or 128 would do"):
-        mechanism.channel(100, 100)
-    with pytest.raises(ValueError, match="multiple of 64, found 32; 64 would do"):
-        mechanism.channel(32, 100)
+    for buckets in (100, 32):
+        with pytest.raises(ValueError, match=f"64 bins need a multiple of 64 value buckets, found {buckets}"):
+            mechanism.channel(buckets, 100)

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ldpbeam as ldp
-from ldpbeam.library.estimate_counts import columns_of
-from ldpbeam.library.tables import decoded_batches
+from ldpbeam.library.tables import count_columns, decoded_batches
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.counted.columns import CountTable
@@ -42,7 +41,7 @@ def from_reports(study: Study, *tables: pa.Table) -> list[Snapshot]:
 
 
 def from_counts(study: Study, table: Any, **only: str) -> list[Snapshot]:
-    return CountedReports(CountTable(study, columns_of(table), **only)).snapshots()
+    return CountedReports(CountTable(study, count_columns(table), **only)).snapshots()
 
 
 def asked(query: str, reports: pa.Table) -> pa.Table:

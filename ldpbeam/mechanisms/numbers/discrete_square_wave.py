@@ -158,13 +158,6 @@ class DiscreteSquareWave(WholeReports, UnbiasedMechanism):
         Raises:
             ValueError: if the number of value buckets is not a multiple of the number of bins.
         """
-        if value_buckets % self.bins:
-            fewer = value_buckets - value_buckets % self.bins
-            fitting = [str(n) for n in (fewer, fewer + self.bins) if n]
-            raise ValueError(
-                f"discrete_square_wave has {self.bins} bins, so buckets must be a multiple of {self.bins}, "
-                f"found {value_buckets}; {' or '.join(fitting)} would do, or another number of bins"
-            )
         band = DiscreteBandChannel(self.bins, self.half_width, *self.probabilities)
         return BinnedChannel(band, value_buckets)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,13 +33,23 @@ def oracle_over(size: int, name: str, epsilon: float) -> CategoricalMechanism:
     return oracle
 
 
+def check_leaves(leaves: object, branching: int) -> None:
+    """Check that a tree of this branching can have so many leaves.
+
+    Raises:
+        ValueError: if not.
+    """
+    powers = [branching**k for k in range(1, MOST_BINS.bit_length()) if branching**k <= MOST_BINS]
+    if type(leaves) is not int or leaves not in powers:
+        would_do = ", ".join(map(str, powers))
+        raise ValueError(f"leaves must be a power of {branching}, found {leaves!r}; {would_do} would do")
+
+
 @dataclasses.dataclass(frozen=True)
 class BinMechanism(FrequencyMechanism):
     """A frequency mechanism for equal bins of a numeric range."""
 
     domain_type = Numeric
-    #: The name of the option that sets the number of bins.
-    bins_option: ClassVar[str]
 
     @property
     def granularity(self) -> int:
@@ -61,16 +71,7 @@ class BinMechanism(FrequencyMechanism):
         Raises:
             ValueError: if the number of value buckets is not a multiple of the number of bins.
         """
-        return self._in_buckets(self.bin_channel(resolution), value_buckets)
-
-    def _in_buckets(self, channel: Channel, value_buckets: int) -> Channel:
-        if value_buckets < 1 or value_buckets % self.bins:
-            near = max(1, value_buckets // self.bins) * self.bins
-            raise ValueError(
-                f"mechanism {self.name!r} with {self.bins_option} {self.bins} needs buckets a multiple of "
-                f"that, found {value_buckets}; buckets {near} or {near + self.bins} would do"
-            )
-        return BinnedChannel(channel, value_buckets)
+        return BinnedChannel(self.bin_channel(resolution), value_buckets)
 
 
 @register
@@ -88,7 +89,6 @@ class Binned(BinMechanism):
 
     name = "binned"
     summary = "CFO with binning: a categorical mechanism over equal bins"
-    bins_option = "bins"
 
     bins: Annotated[int, Range(least=2, most=MOST_BINS)] = 32
     oracle: str = AUTO
@@ -152,7 +152,7 @@ class Binned(BinMechanism):
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
         """The oracle's histogram channel, each bin's column repeated for the bin's value buckets."""
-        return self._in_buckets(self.reporter.histogram_channel(self.bins, resolution), value_buckets)
+        return BinnedChannel(self.reporter.histogram_channel(self.bins, resolution), value_buckets)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """The oracle's unbiased shares of the bins, shape (bins,)."""

@@ -13,7 +13,7 @@ from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.categories.hadamard import hadamard_signs, walsh_hadamard
 from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
-from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism
+from ldpbeam.mechanisms.ranges.binned import BinMechanism, check_leaves
 from ldpbeam.mechanisms.registry import register
 
 
@@ -80,19 +80,13 @@ class Haar(WholeReports, BinMechanism):
 
     name = "haar"
     summary = "HaarHRR: the sign of one Haar coefficient; range queries, short reports"
-    bins_option = "leaves"
     of_levels = True
 
     leaves: int = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        powers = [2**k for k in range(1, MOST_BINS.bit_length())]
-        if type(self.leaves) is not int or self.leaves not in powers:
-            raise ValueError(
-                f"leaves must be a power of two from 2 to {MOST_BINS}, found {self.leaves!r}; "
-                "64, 256 and 1024 would do"
-            )
+        check_leaves(self.leaves, 2)
 
     @property
     def bins(self) -> int:

@@ -18,7 +18,7 @@ from ldpbeam.mechanisms.categories.local_hashing import LocalHashing
 from ldpbeam.mechanisms.categories.mechanism import CategoricalMechanism
 from ldpbeam.mechanisms.categories.randomised_response import RandomisedResponse
 from ldpbeam.mechanisms.mechanism import Uniforms
-from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism, oracle_over
+from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism, check_leaves, oracle_over
 from ldpbeam.mechanisms.registry import AUTO, register
 from ldpbeam.options import Range
 
@@ -115,7 +115,6 @@ class Hierarchy(BinMechanism):
 
     name = "hierarchy"
     summary = "HH: a node of a tree of ranges; range queries, and HH-ADMM's reports"
-    bins_option = "leaves"
     of_levels = True
 
     branching: Annotated[int, Range(least=2, most=MOST_BINS)] = 4
@@ -124,12 +123,7 @@ class Hierarchy(BinMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        powers = [self.branching]
-        while powers[-1] * self.branching <= MOST_BINS:
-            powers.append(powers[-1] * self.branching)
-        if type(self.leaves) is not int or self.leaves not in powers:
-            instead = f"found {self.leaves!r}; {', '.join(map(str, powers))} would do"
-            raise ValueError(f"leaves must be a power of branching, {self.branching}, {instead}")
+        check_leaves(self.leaves, self.branching)
         _ = self.reporters  # raises an error if the oracle does not fit a level
 
     @property
