@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import uuid
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from support.studies import SMALL
 from support.tallied import tallied
@@ -97,21 +95,6 @@ def test_a_field_of_groups_that_is_spelt_otherwise_or_only_in_a_path_is_named(
     )
     ran = command("estimate", *map(str, given))
     assert f"9 reports without a group have no field 'region' and {said}" in ran.err
-
-
-def test_uuids_are_groups_in_text_and_in_16_bytes() -> None:
-    """Parquet of pyarrow and DuckDB has the bytes, JSON the text."""
-    keys = [uuid.UUID(int=2**127 + i % 2) for i in range(20)]
-    rows = [report(f"u{i}") for i in range(20)]
-    table = pa.Table.from_pylist(rows)
-    groups = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([key.bytes for key in keys], pa.binary(16)))
-    study = parse_study(GROUPED)
-    expected = ldp.estimate(study, table.append_column("region", pa.array(map(str, keys)))).records()
-    assert {record["group"] for record in expected} == set(map(str, keys))
-    objects = [row | {"region": key} for row, key in zip(rows, keys, strict=True)]
-    mixed = [*objects[:-1], objects[-1] | {"region": str(keys[-1])}]
-    for reports in (table.append_column("region", groups), objects, mixed):
-        assert ldp.estimate(study, reports).records() == expected
 
 
 def test_windows_stand_in_the_order_of_time_also_within_a_second() -> None:
