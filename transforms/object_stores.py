@@ -1,7 +1,7 @@
 """Files in object stores, through pyarrow: Cloud Storage (``gs://``), S3 (``s3://``), Azure (``abfss://``).
 
-An object appears when its upload has ended, whole, in the place of one that has its name. A folder is what
-names of objects begin with, up to a slash: nobody makes one.
+An object appears whole when its upload has ended, and replaces one of the same name. A folder is a prefix of
+objects' names, up to a slash: it is never created.
 """
 
 from __future__ import annotations

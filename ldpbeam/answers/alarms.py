@@ -1,7 +1,7 @@
 """Whether a window differs from those before it: the same hour or weekday of earlier weeks, and all since.
 
-A number of a window is compared with the median of the same window in up to eight earlier weeks, so a season
-of hours and weekdays is no difference. The distance, in standard errors of both, is added up over windows in
+A number of a window is compared with the median of the same window in up to eight earlier weeks, so patterns
+of hours and weekdays are no difference. The distance, in standard errors of both, is added up over windows in
 cumulative sums (Page, Biometrika 41, 1954): one for small changes that last, and one for large ones. A window
 differs while a sum is above its limit. The limits are such that of a hundred series of hours whose people
 stay alike, at most two have any such window in a year (``docs/measured.md#alarms``).

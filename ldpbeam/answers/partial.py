@@ -20,10 +20,10 @@ PART, FEWEST = 0.5, 5
 
 
 def with_partial(records: Sequence[EstimateRecord]) -> list[EstimateRecord]:
-    """The same records, in which those of such windows have their part of the usual reports.
+    """The same records, where those of partial windows have ``partial``: their part of the usual reports.
 
-    A window is such a one by the reports of all groups, and then for the groups that have few of their own:
-    one group may end before the others do.
+    A window is partial by the reports of all groups together. Then only the groups that have few reports
+    themselves are marked, because one group may end before the others.
 
     Args:
         records: all of a run, or of the runs that share a folder.

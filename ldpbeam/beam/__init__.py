@@ -1,4 +1,4 @@
-"""Beam transforms for somebody else's pipeline.
+"""Beam transforms for a pipeline of your own.
 
 ``reports | Estimate(study)`` estimates what a study asks for, of a bounded collection or of a stream::
 

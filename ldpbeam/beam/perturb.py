@@ -28,8 +28,8 @@ class Perturb(beam.PTransform):
 
     The elements are dicts or Beam Rows. Where the study has groups, each has its group field, which is empty
     or None for no group. They may have a ``report_id``. The reports are dicts with the fields of a file of
-    reports; each has the timestamp and the window of its value. If the study has a panel, values out of their
-    users' turn become no reports.
+    reports; each has the timestamp and the window of its value. If the study has a panel, values of users
+    out of turn are left out.
 
     The draws come from the operating system's secure source, so a pipeline that runs again draws again. Write
     the reports once and estimate from what was written: a person's values must not be perturbed twice.

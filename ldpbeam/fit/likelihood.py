@@ -24,7 +24,7 @@ MOST_ITERATIONS = 300
 
 
 def misfit_p_value(channel: Channel, counts: Floats, *, sparse: bool) -> float:
-    """An upper bound of the probability of so bad a fit under the distribution that explains counts best.
+    """An upper bound of the probability of a fit this bad under the distribution that explains counts best.
 
     Any distribution's deviance is at least that of the best one. So the search ends at the first one whose
     deviance is no surprise. Otherwise the maximum of the likelihood is found, and what may be missing to it

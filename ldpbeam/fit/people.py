@@ -1,4 +1,4 @@
-"""Do two joined services speak of the same people?
+"""Do user ids mean the same people at two joined services?
 
 A user's reports to both services are two draws from the channels of one value. The table of both reports is
 compared with what the joint channel makes of the distribution of values that explains it best. Users whose

@@ -103,7 +103,7 @@ class Estimates:
 
         The intervals are for the people who reported on each side; ``about`` of the result says what is
         unknown, and which estimates are on one side only. :func:`ldpbeam.difference` reads the reports of
-        both windows, and its intervals are narrower or hold more.
+        both windows, and accounts for what the reports of one user have in common.
 
         Args:
             windows: the starts of two windows, times with a zone, RFC 3339 text or milliseconds since 1970.

@@ -1,7 +1,7 @@
 """Rotating panels: of the windows of a period, a user answers one (docs/over_time.md).
 
 Which one is a hash of what both sides know: the study, the attribute, the user id and the number of the
-period. So it changes from period to period, and says nothing of the user's value.
+period. So it changes from period to period, and reveals nothing about the user's value.
 """
 
 from __future__ import annotations

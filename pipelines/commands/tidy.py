@@ -1,8 +1,8 @@
 """``ldpbeam tidy``: merges the files of a stream's old windows, those of each UTC day into one.
 
-Windows stay apart in a merged file, so whatever reads the folder says the same as before. The merged file is
-written before the old ones are deleted, and nothing is added to it twice, so a command that was killed can be
-run again.
+Windows stay separate in a merged file, so every reader of the folder gives the same results as before. The
+merged file is written before the old ones are deleted, and nothing is added to it twice, so a command that
+was killed can be run again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One run per output folder at a time; runs that may share a folder share its lock.
 
 A run takes a kernel lock on a file in the folder. The kernel releases it when the process ends, however it
-ends. Object stores and some file systems have no locks: there the user sees to it that runs do not meet.
+ends. Object stores and some file systems have no locks: there the user must keep runs apart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a committed pane to its files: statistics, tests of fit, estimates and tables; and to the topic.
 
-This runs beside the loop, in another process. It can be repeated: if its process was killed, the same pane
+This runs in another process than the loop, and can be repeated: if its process was killed, the same pane
 gives the same files and the same messages again.
 """
 

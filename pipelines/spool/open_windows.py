@@ -390,7 +390,7 @@ class OpenWindows:
                 del self.waiting[each]
 
     def _give_way(self, reached: int | None) -> None:
-        """Let the windows with the fewest reports give way, of equals the far ones first.
+        """Drop the windows with the fewest reports, among equals the farthest first.
 
         Windows around the watermark stay: no invented event time moves it. So do those with a pane, which
         have ended or are about to.

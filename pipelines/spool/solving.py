@@ -1,4 +1,4 @@
-"""Panes are finished beside the loop, by another process, in the order in which they fired.
+"""Another process finishes panes, in the order in which they fired, while the loop reads on.
 
 A process that crashes is started again. If it had several panes, the one that crashed it is unknown, so the
 next process gets them one at a time; a pane that crashes :data:`DEATHS` processes alone is left out, and

@@ -184,7 +184,7 @@ def at_most_groups(
     A group has statistics of its own, of thousands of bytes, however few reports it has. So a client that
     sends another group with each report would fill the memory of a worker.
 
-    Reports without a group are no group that is merged. The result does not depend on the order of reports.
+    Reports without a group are never merged with others. The result does not depend on the order of reports.
 
     Args:
         codes: the index of each report's group, shape (n,).

@@ -377,8 +377,8 @@ def _reports_in(pieces: Iterable[pa.RecordBatch]) -> int:
 def concatenated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Concatenate the batches that have the same channel and schema.
 
-    The batches are pieces, one per bundle and shard. Cut further as they are, each would fall apart into
-    single reports.
+    The batches are pieces, one per bundle and shard. Without this, cutting them further would leave single
+    reports.
     """
     alike: dict[tuple[int, pa.Schema], list[pa.RecordBatch]] = {}
     for batch in batches:

@@ -27,7 +27,7 @@ def in_order(ids: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """(rows in an order in which equal ids follow each other, which of these are the first of their ids).
 
     Rows of equal ids ascend. NumPy sorts numbers of 64 bits in a tenth of the time that Arrow takes to find
-    distinct ids. Whoever makes different ids with the same hash has Arrow find them.
+    distinct ids. If different ids have the same hash, which somebody can arrange, Arrow finds them.
 
     Args:
         ids: binary, n values; null is an id like any other.

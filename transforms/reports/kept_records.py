@@ -1,4 +1,4 @@
-"""Whole records as dead letters keep them, each in a form that is read again without anything beside it.
+"""Whole records as dead letters keep them, each in a form that can be read again by itself.
 
 A message of one report and a line stay as they came. A record of an Avro file becomes a file with this record
 alone, and a row of columns, as Parquet and Arrow have them, an Arrow stream with this row.

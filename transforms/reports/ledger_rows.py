@@ -37,8 +37,8 @@ def key_check(key: bytes) -> str:
 def ledger_fingerprint(study: Study) -> str:
     """32 hexadecimal digits of all that rows, their places and their epsilons depend on.
 
-    The cap and ``values_at_most`` are not among it, nor what is estimated and published: after an edit of
-    these a ledger goes on.
+    It excludes the cap and ``values_at_most``, and what is estimated and published: after an edit of these,
+    a ledger continues.
     """
     assert study.ledger is not None
     services = []

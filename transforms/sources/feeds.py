@@ -1,4 +1,4 @@
-"""A feed: it yields reports as they arrive, and keeps its own place.
+"""A feed: it yields reports as they arrive, and knows its position.
 
 The life of an open feed, by the run that reads it:
 
@@ -130,8 +130,8 @@ class OpenFeed(ABC):
     def close(self) -> None:
         """Stop reading, and give back what was pulled and is not committed.
 
-        A run that ends by an error which nobody foresaw does not call it: then the messages that were taken
-        last stay on record.
+        A run that ends with an unforeseen error does not call it; the messages that were taken last then
+        stay on record.
         """
 
 

@@ -215,7 +215,7 @@ def check_unchanged(stream: IO[bytes], file: ReportFile | FileRange, *, read: bo
     """Check that an open file is the one that was found, and go to its start.
 
     A file of Avro or uncompressed JSON Lines may have grown; what was added is not read. It may also have
-    become shorter before it was read: what it still has is read. Of a file that is not on this machine, only
+    become shorter before it was read: what is left is read. For a file that is not on this machine, only
     the size is compared.
 
     Args:

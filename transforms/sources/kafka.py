@@ -1,6 +1,6 @@
 """Kafka as a feed: the partitions of a topic, whose messages stay and have offsets.
 
-Partitions are assigned and not subscribed to, so that the offsets are in the run's manifest, and no group of
+Partitions are assigned, not subscribed to, so the offsets are in the run's manifest, and no group of
 consumers moves them. librdkafka fetches on threads of its own, and stops when 64 MB wait: however long the
 feed is not asked, its connections live. Messages stay as librdkafka gave them until they are decoded.
 

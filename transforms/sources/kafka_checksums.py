@@ -1,7 +1,7 @@
-"""Checksums of messages that were read, by which it is seen that an offset has another message now.
+"""Checksums of messages that were read, to detect that an offset has another message since.
 
 A broker that lost the end of a log, in a power failure or because it became the leader without it, gives the
-offsets of what is lost to new messages. One that has no replicas does not even count its leader epoch up.
+offsets of what is lost to new messages. Without replicas, it does not even raise its leader epoch.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The record of the messages that were taken last, by which one that ends the process is found.
+"""The record of the messages that were taken last, to find one that crashes the process.
 
-A message that ends the process is not acknowledged, so the server delivers it again, and each process would
-end. Therefore what is taken is on record in the run's folder before it is decoded, until the next take: the
+A message that crashes the process is not acknowledged, so the server delivers it again, and each process
+would crash. So what is taken is on record in the run's folder before it is decoded, until the next take: the
 record covers the decoding, and what the run does with the reports before it takes more. The file guards
-against the end of the process and not of the machine, which no message causes, so nobody waits for the disk.
+against a crash of the process, not of the machine, which no message causes, so it is not synced to the disk.
 
-Most processes that end are killed. So messages that were on record when one ended are decoded together again;
-if that process ends too, in small groups, and those of a group that ends another one, each alone. One that
+Most processes that end were killed. So the messages on record are first decoded together again; if that
+process ends too, in small groups; and those of a group that ends another one, each alone. A message that
 ended two processes alone is a dead letter: somebody may have killed one of them.
 """
 

@@ -68,10 +68,10 @@ RECEIPTS_AT_ONCE = 1_000
 class PubSubFeed(Feed):
     """The messages of a subscription.
 
-    The server may deliver a message twice, for one because an acknowledgement came too late. So the position
-    names the messages that were taken and whose acknowledgement the server has not confirmed: when one of
-    them comes again, in this process or in the next, it is not taken again. The server keeps the right to
-    deliver again what it has confirmed: this process knows the last ones, and the next does not.
+    The server may deliver a message twice, for example because an acknowledgement came too late. So the
+    position names the messages that were taken and whose acknowledgement the server has not confirmed: when
+    one of them comes again, in this process or in the next, it is not taken again. The server keeps the right
+    to deliver again what it has confirmed: this process knows the last ones, and the next does not.
 
     Attributes:
         subscription: its full name, as ``projects/P/subscriptions/S``.
