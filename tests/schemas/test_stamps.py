@@ -74,7 +74,7 @@ def test_a_stamp_fits_its_own_channel_and_the_channel_of_no_other_service(name: 
         ({"ldpbeam.epsilon": "one"}, "epsilon one instead of 1"),
         ({"ldpbeam.epsilon": "nan"}, "epsilon nan instead of 1"),
         ({"ldpbeam.domain": "0" * 32}, "another domain of 'minutes'"),
-        ({"ldpbeam.options": '{"bins": 3}'}, "an option bins that there is not"),
+        ({"ldpbeam.options": '{"bins": 3}'}, "an option bins that does not exist"),
         ({"ldpbeam.options": "[1]"}, "options that are no JSON object ('[1]')"),
         ({"ldpbeam.options": "{"}, "options that are no JSON object ('{')"),
         ({"ldpbeam.options": "[" * 100_000}, f"options that are no JSON object ('{'[' * 80}')"),
