@@ -191,10 +191,11 @@ class _Consumed(OpenFeed):
         partition = self._next()
         if partition is None:
             return None
-        messages = self._on_record(partition)
-        if messages is None:
-            return self._taken(partition, *self._defeated(partition))
-        return self._taken(partition, *self._decoded(partition, messages))
+        messages, first = self._on_record(partition), partition.after
+        batch, taken = self._defeated(partition) if messages is None else self._decoded(partition, messages)
+        with self._lock:
+            partition.take(taken)
+        return batch._replace(offsets=Offsets(partition.number, first, partition.after))
 
     def _next(self) -> Partition | None:
         """The partition of which messages are taken next; None if none wait.
@@ -254,13 +255,6 @@ class _Consumed(OpenFeed):
         letter = DeadLetter(name, message.offset(), None, DEFEATED, PROBLEM, 1, data)
         (published,) = self._published([message])
         return FeedBatch([], [letter], published, oldest=published), [message]
-
-    def _taken(self, partition: Partition, batch: FeedBatch, messages: Sequence[Any]) -> FeedBatch:
-        """The batch of messages, which are taken."""
-        first = partition.after
-        with self._lock:
-            partition.take(messages)
-        return batch._replace(offsets=Offsets(partition.number, first, partition.after))
 
     def _longest(self) -> Partition | None:
         """The partition with the most waiting messages; None if no messages wait."""
