@@ -16,7 +16,7 @@ from ldpbeam.certainty import Ends, Intervals, by_condition
 from ldpbeam.density.atoms import HIGH, LOW
 from ldpbeam.density.averaging import average, by_evidence
 from ldpbeam.density.draws import DRAWS, draws, freedom, of_people
-from ldpbeam.density.heaps import open_combs
+from ldpbeam.density.heaps import MOST_VALUES, open_combs
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.auto.counted import fine_buckets
 from ldpbeam.estimators.auto.joined import is_joined
@@ -38,6 +38,8 @@ from ldpbeam.over_time.variance_by_user import added_noise
 SMOOTH = "posterior of a smooth density, widened"
 #: The same at a level for which there are too few draws.
 ALL_DRAWS = "all draws from the posterior of a smooth density, widened"
+#: What is said where the density has no height for each value.
+MANY_VALUES = f"; of over {MOST_VALUES} values, one differs from its neighbours only as a spike or a heap"
 #: Why there are none.
 COMPOSITE = "none: each report is counted in several cells, so the counts have no likelihood of whole reports"
 TOO_LARGE = "none: the reports are of too many kinds for a matrix"
@@ -235,6 +237,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
             del smooth["variance"]
             sums["variance"] = Ends.of(variance)
     how = SMOOTH if 0.5 * (1.0 - level) * MOST_DRAWS >= 1.0 else ALL_DRAWS
+    how += MANY_VALUES if domain.count > MOST_VALUES else ""
     methods = dict.fromkeys(sums, UNBIASED_SUMS) | certain.methods | {"if_smooth": how}
     held = of_sums.ends | by_condition(if_smooth=smooth)
     held["certain"] = sums | certain.ends.get("certain", {})

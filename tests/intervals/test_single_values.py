@@ -7,7 +7,8 @@ import pytest
 from support.asked import attribute_of, question_of
 
 from ldpbeam.domains import Floats, Numeric
-from ldpbeam.intervals import WantedIntervals
+from ldpbeam.intervals import WantedIntervals, numbers
+from ldpbeam.intervals.numbers import MANY_VALUES, SMOOTH, of_distribution
 from ldpbeam.intervals.strict import STRICT, strict_intervals
 from ldpbeam.mechanisms import build_mechanism
 
@@ -42,6 +43,17 @@ def test_of_few_values_both_ends_are_known() -> None:
     truth = np.bincount(people, minlength=25) / len(people)
     assert np.all(ends[:, 0] <= truth) and np.all(truth <= ends[:, 1])
     assert how == STRICT and np.all(ends[[2, 3, 9], 0] > 0.1)
+
+
+def test_it_is_said_that_of_many_values_none_has_a_height_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbers, "MOST_VALUES", 20)
+    methods = []
+    for count in (20, 21):
+        domain = Numeric(0.0, count - 1.0, 1.0)
+        attribute = attribute_of(domain, build_mechanism("square_wave", domain, 1.0), buckets=count)
+        question = question_of(attribute, np.random.default_rng(1).random(300), 1)
+        methods.append(of_distribution(question, WantedIntervals()).methods["if_smooth"])
+    assert methods == [SMOOTH, SMOOTH + MANY_VALUES]
 
 
 def test_a_bucket_of_several_values_is_bounded_whole() -> None:
