@@ -205,7 +205,7 @@ def _check_nodes(loader: _Loader, node: yaml.Node, name: str) -> None:
             if before is not None and _is_digits(key) and value.start_mark.index == value.end_mark.index:
                 raise StudyError(
                     f"{name}:{line_number}: {before.value},{key.value} is two values to YAML: write "
-                    f"{before.value}.{key.value}, with a point"
+                    f"{before.value}.{key.value}, with a point, or a list as [{before.value}, {key.value}]"
                 )
             before = value if _is_digits(value) else None
             if not isinstance(key, yaml.ScalarNode):

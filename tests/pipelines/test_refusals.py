@@ -114,6 +114,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--column user_id", "--column user_id: write our name and theirs, as in user_id=uid"),
         ("--column usr_id=a", "--column: "),
         ("--input in.jsonl none*.avro", "--input none*.avro: no file has this name"),
+        ("--input [v1]/*.jsonl", "no file has this name; in a pattern, [[] stands for a bracket"),
         ("--study wrong.yaml", "wrong.yaml:5: buckets of attribute x: "),
         ("--runner moon", "--runner moon: no such engine; there are: local, direct, flink, dataflow, and "),
         ("--runner flnk", "--runner flnk: no such engine; did you mean 'flink'?"),

@@ -150,7 +150,7 @@ def test_a_mistake_is_one_message_with_its_place(
         ("epsilon: 0.5", "epsilon: 1:30", ":8: 1:30 means 90 in YAML"),
         ("epsilon: 0.5", "epsilon: 007.5", ":8: 007.5 means 7.5 in YAML"),
         (DOMAIN, "{categories: [010, 2]}", ":4: 010 means 8 in YAML"),
-        ("epsilon: 0.5", "epsilon: 0,5", ":8: 0,5 is two values to YAML: write 0.5, with a point"),
+        ("epsilon: 0.5", "epsilon: 0,5", ":8: 0,5 is two values to YAML: write 0.5, with a point, or a"),
         ("buckets: 256", "buckets: 2,5", "this must be a number; write 2.5, with a point"),
         ("maps:   ", "no: ", ":7: a key is a text; write 'no' in quotes: YAML reads no as true or false"),
         ("study: commute", "study: commute\n1: 2", ":2: a key is a text; write '1' in quotes"),

@@ -134,7 +134,8 @@ def match(patterns: Sequence[str]) -> list[tuple[str, int]]:
     sizes: dict[str, tuple[str, int]] = {}
     for pattern, entries in zip(patterns, found, strict=True):
         if not entries:
-            raise FileNotFoundError(f"--input {pattern or repr(pattern)}: no file has this name")
+            hint = "; in a pattern, [[] stands for a bracket" if "[" in pattern else ""
+            raise FileNotFoundError(f"--input {pattern or repr(pattern)}: no file has this name{hint}")
         for entry in entries:
             sizes.setdefault(real(entry.path), (entry.path, entry.size))
     return sorted(sizes.values())
