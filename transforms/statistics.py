@@ -62,12 +62,12 @@ class _Validate(beam.DoFn):
         self.disclosure = disclosure
 
     def process(self, batch: pa.RecordBatch) -> Iterable[Any]:
-        validated = self.validation.validate(batch)
-        yield from validated.reports
-        for rows in validated.received:
-            yield beam.pvalue.TaggedOutput(RECEIVED, rows)
-        yield from (count(name, reports) for name, reports in validated.counts.items())
-        yield from emit(validated.letters, self.disclosure)
+        for validated in self.validation.in_parts(batch):
+            yield from validated.reports
+            for rows in validated.received:
+                yield beam.pvalue.TaggedOutput(RECEIVED, rows)
+            yield from (count(name, reports) for name, reports in validated.counts.items())
+            yield from emit(validated.letters, self.disclosure)
 
 
 class Counted(NamedTuple):

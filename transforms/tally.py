@@ -123,11 +123,12 @@ def _valid(
 ) -> Iterator[pa.RecordBatch]:
     validation = Validation(study, span, tally.disclosure, tally.ledger_key if study.ledger else None)
     for batch in decoded:
-        validated = validation.validate(batch)
-        tally.counts += [(IN, batch.num_rows), *validated.counts.items()]
-        tally.refuse(validated.letters)
-        tally.received += validated.received
-        yield from validated.reports
+        tally.counts.append((IN, batch.num_rows))
+        for validated in validation.in_parts(batch):
+            tally.counts += validated.counts.items()
+            tally.refuse(validated.letters)
+            tally.received += validated.received
+            yield from validated.reports
 
 
 def _without_duplicates(

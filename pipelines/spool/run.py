@@ -283,18 +283,18 @@ class Run:
             metadata = dict(decoded.schema.metadata or {})
             if reached is not None:
                 metadata[WATERMARK] = str(reached).encode()
-            validated = self._validation.validate(decoded.replace_schema_metadata(metadata))
-            self.counts.update(validated.counts)
-            self._refuse(validated.letters)
-            self._received += validated.received
-            for reports in validated.reports:
-                outside = plausible.outside(reports.column("event_time").to_numpy())
-                if outside.any():
-                    self.counts[OUT_OF_RANGE] += int(outside.sum())
-                    reports = reports.filter(pa.array(~outside))
-                if reports.num_rows:
-                    self._fresh_bytes += reports.nbytes
-                    self.windows.add(hidden(reports, self._key))
+            for validated in self._validation.in_parts(decoded.replace_schema_metadata(metadata)):
+                self.counts.update(validated.counts)
+                self._refuse(validated.letters)
+                self._received += validated.received
+                for reports in validated.reports:
+                    outside = plausible.outside(reports.column("event_time").to_numpy())
+                    if outside.any():
+                        self.counts[OUT_OF_RANGE] += int(outside.sum())
+                        reports = reports.filter(pa.array(~outside))
+                    if reports.num_rows:
+                        self._fresh_bytes += reports.nbytes
+                        self.windows.add(hidden(reports, self._key))
         self.windows.file(reached)
 
     def _refuse(self, letters: Iterable[pa.RecordBatch]) -> None:

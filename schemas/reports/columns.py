@@ -227,8 +227,6 @@ def with_most_letters(batch: pa.RecordBatch, reports: int, size: int) -> pa.Reco
 
     Whole records have schemas beside them, whose bytes are bounded by those of the input, too.
     """
-    if LETTER_BYTES * reports <= size and RECORD not in batch.schema.names:
-        return batch
     most = max(1, batch.num_rows * size // reports)
     return batch.replace_schema_metadata({**(batch.schema.metadata or {}), LETTERS_KEY: str(most)})
 

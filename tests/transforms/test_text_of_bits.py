@@ -20,6 +20,7 @@ from ldpbeam.command_line.main import main
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
+from ldpbeam.transforms.reports import validation
 from ldpbeam.transforms.reports.validation import checked_columns
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.read import read_range
@@ -161,6 +162,18 @@ def test_a_record_is_a_report_to_every_attribute_of_one_user_and_time(way: str, 
     found, counts = WAYS[way](tmp_path)
     assert found == {"x": (4, [2, 2, 2, 2, 2, 2]), "y": (3, [1, 2, 2, 1])}
     assert {name: counts[name] for name in FATES} == FATES
+
+
+def test_short_records_of_many_reports_are_read_in_parts_and_have_few_dead_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation, "MOST_REPORTS", 100)
+    users = [f"u{n}" for n in range(1_000)]
+    table = {"user_id": users, "event_time": RECORDS[0]["event_time"], "values": [[""]] * 1_000}
+    tally = tally_of(parse_study(SEVERAL), decoded_batches(table, COLUMNS))
+    assert tally.accounting["dead_letters_by_reason"] == {"no_payload": 2_000}
+    # Of each part one for each record, and one for all others.
+    assert tally.dead_letter_table.num_rows == 1_000 + 20
 
 
 LISTS = BITS.astype(int).tolist()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.schemas.reports.casts import fixed_bytes, is_null
+from ldpbeam.schemas.reports.columns import LETTER_BYTES, LETTERS_KEY
 from ldpbeam.schemas.reports.payloads import bits_in, bytes_in, places_in
 from ldpbeam.study import Payload, Study
 from ldpbeam.transforms.reports.dead_letters import CODE
@@ -97,5 +98,9 @@ def each_attribute(batch: pa.RecordBatch, study: Study) -> pa.RecordBatch:
         rows.append(chosen)
     columns = dict(zip(batch.schema.names, batch.take(pa.array(np.concatenate(rows))).columns, strict=True))
     columns["payload"] = pa.concat_arrays(values)
+    metadata = dict(batch.schema.metadata or {})
+    # A short record may be a report to each of many attributes, and has as many dead letters as its bytes.
+    size = LETTER_BYTES * batch.num_rows + (pc.sum(pc.binary_length(payloads)).as_py() or 0)
+    metadata.setdefault(LETTERS_KEY.encode(), str(size).encode())
     columns["attribute"] = pa.array(np.repeat(list(places), list(map(len, rows))))
-    return pa.RecordBatch.from_pydict(columns).replace_schema_metadata(batch.schema.metadata)
+    return pa.RecordBatch.from_pydict(columns).replace_schema_metadata(metadata)

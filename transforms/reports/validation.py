@@ -21,7 +21,15 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.errors import meant_or_known
 from ldpbeam.schemas.reports import event_times, fields, stamps
 from ldpbeam.schemas.reports.casts import UNREADABLE, as_numbers, binary_of_width, is_null, without_offsets
-from ldpbeam.schemas.reports.columns import DELIVERY, MEANT_KEY, STAMP_KEYS, Columns, text_of
+from ldpbeam.schemas.reports.columns import (
+    DELIVERY,
+    LETTERS_KEY,
+    MEANT_KEY,
+    STAMP_KEYS,
+    Columns,
+    text_of,
+    with_most_letters,
+)
 from ldpbeam.schemas.reports.payloads import payload_column
 from ldpbeam.schemas.reports.turns import in_turn
 from ldpbeam.spent import services_of
@@ -38,6 +46,9 @@ from ldpbeam.windows import EVERYTHING, FAR, Span
 #: its value of the study's group field. One user id of a megabyte would make every row of its batch as wide,
 #: and a group stands in every row of a table.
 LONGEST_USER_ID = LONGEST_REPORT_ID = LONGEST_GROUP = 256
+
+#: The most reports of records that are validated at once.
+MOST_REPORTS = 2**19
 
 _RowsBy = dict[str | None, NDArray[np.bool_]]
 _CODES_OF_PAYLOADS = [CODE[reason] for reason in OF_PAYLOADS]
@@ -163,6 +174,14 @@ class Validation:
         self.misnamed: set[str] = set()
         self.needs_time = study.needs_time or span.bounded
         self.old_times = -FAR < span.start < event_times.YEAR_1990
+
+    def in_parts(self, batch: pa.RecordBatch) -> Iterator[Validated]:
+        """:meth:`validate` for some records after the other, each of which may be many reports."""
+        reports = sum(of.place is not None for of in self.study.attributes.values()) or 1
+        for start in range(0, batch.num_rows, most := max(1, MOST_REPORTS // reports)):
+            part = batch.slice(start, most)
+            size = (batch.schema.metadata or {}).get(LETTERS_KEY.encode())
+            yield self.validate(part if size is None else with_most_letters(part, batch.num_rows, int(size)))
 
     def validate(self, batch: pa.RecordBatch) -> Validated:
         """Sort the reports of a decoded batch into batches of one channel, and dead letters."""
