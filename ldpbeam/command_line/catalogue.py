@@ -98,59 +98,59 @@ def _kept(text: str) -> Any:
 SECTIONS: Mapping[str, tuple[Command, ...]] = {
     "Write and understand a study": (
         Command(
-            "init", "writes a commented study, from options or from what a table proposes",
+            "init", "write a commented study, from options or from a table",
             "ldpbeam init people.csv --attribute price --epsilon 1",
             "ldpbeam.pipelines.commands.init:init_command", "ldpbeam.pipelines.options.studies:init",
             printing=("json",),
         ),
         Command(
-            "explain", "what a study will do; or all mechanisms, estimators and keys of a study",
+            "explain", "say what a study will do; or list all mechanisms, estimators and keys",
             "ldpbeam explain --study study.yaml",
             "ldpbeam.pipelines.commands.lists:explain_command", "ldpbeam.pipelines.options.studies:explain",
             printing=("json",),
         ),
         Command(
-            "plan", "how precise a study's estimates will be, before any report is collected",
+            "plan", "say how precise a study's estimates will be, before any report is collected",
             "ldpbeam plan --study study.yaml --users 10000 --error 0.5",
             "ldpbeam.planning.plan:plan_command", "ldpbeam.planning.planning_options:plan", printing=_ALL,
         ),
         Command(
-            "evaluate", "how accurate estimators are, by epsilon and number of people",
+            "evaluate", "measure how accurate estimators are, by epsilon and number of people",
             "ldpbeam evaluate --study study.yaml --epsilons 0.5 1 2 --users 10000 --output evaluated",
             "ldpbeam.planning.evaluate:evaluate_command",
             "ldpbeam.planning.planning_options:evaluate", printing=_ALL,
         ),
     ),
-    "Be the clients": (
+    "Simulate clients": (
         Command(
-            "perturb", "what clients would send, as files of reports",
+            "perturb", "write what clients would send, as files of reports",
             "ldpbeam perturb --study study.yaml --attribute price --value-column price --input people.csv "
             "--output reports",
             "ldpbeam.pipelines.commands.perturb:perturb_command", "ldpbeam.pipelines.options.studies:perturb",
             printing=_ALL,
         ),
         Command(
-            "vectors", "test vectors for clients in any language, as JSON",
+            "vectors", "print test vectors for clients in any language, as JSON",
             "ldpbeam vectors --mechanism grr",
             "ldpbeam.pipelines.commands.lists:vectors_command", "ldpbeam.pipelines.options.studies:vectors",
         ),
     ),
     "Estimate": (
         Command(
-            "estimate", "estimates from reports in files",
+            "estimate", "estimate from reports in files",
             "ldpbeam estimate --study study.yaml --input 'reports/*' --output out",
             "ldpbeam.pipelines.commands.estimate:estimate_command",
             "ldpbeam.pipelines.options.estimate:add_options", takes_beams=True, printing=_ALL,
         ),
         Command(
-            "stream", "estimates of each window from reports as they arrive, until it is stopped (Ctrl-C)",
+            "stream", "estimate each window from reports as they arrive, until stopped (Ctrl-C)",
             "ldpbeam stream --study study.yaml --subscription projects/demo-project/subscriptions/reports "
             "--output out",
             "ldpbeam.pipelines.commands.stream:stream_command",
             "ldpbeam.pipelines.options.stream:add_options", printing=_ALL,
         ),
         Command(
-            "rollup", "estimates from the statistics of several windows or runs together",
+            "rollup", "estimate from the statistics of several windows or runs together",
             "ldpbeam rollup --study study.yaml --statistics 'out/statistics/*' --window 1d --output days",
             "ldpbeam.pipelines.commands.rollup:rollup_command", "ldpbeam.pipelines.options.merged:rollup",
             printing=_ALL,
@@ -158,51 +158,51 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
     ),
     "Read the results": (
         Command(
-            "show", "everything of a finished run: estimates with intervals, reports, tests",
+            "show", "print the results of a finished run: estimates with intervals, reports, tests",
             "ldpbeam show out",
             "ldpbeam.results.show:show_command",
             "ldpbeam.results.reading_options:show", printing=("json", "quiet"),
         ),
         Command(
-            "ledger", "what users spent over periods, in all windows, services and attributes",
+            "ledger", "print what users spent over periods, in all windows, services and attributes",
             "ldpbeam ledger out",
             "ldpbeam.pipelines.commands.ledger:ledger_command", "ldpbeam.pipelines.options.merged:ledger",
             printing=("json",),
         ),
         Command(
-            "dead-letters", "why reports could not be used, with examples of where they are",
+            "dead-letters", "say why reports could not be used, with examples of where they are",
             "ldpbeam dead-letters out --reason unknown_service",
             "ldpbeam.results.dead_letters:dead_letters_command",
             "ldpbeam.results.reading_options:dead_letters",
             printing=("json",),
         ),
         Command(
-            "diff", "what two runs, windows or groups differ in, and whether by more than its error",
+            "diff", "compare two runs, windows or groups, and say what differs by more than its error",
             "ldpbeam diff yesterday today",
             "ldpbeam.results.diff:diff_command", "ldpbeam.results.reading_options:diff", printing=("json",),
         ),
         Command(
-            "check", "whether numbers of a run are beyond thresholds, as an exit code",
+            "check", "compare the numbers of a run with thresholds; the exit code is the answer",
             "ldpbeam check out 'mean > 4000' 'quantile 0.95 > 12000' --latest",
             "ldpbeam.results.check:check_command",
             "ldpbeam.results.reading_options:check", printing=("json",),
         ),
         Command(
-            "report", "one HTML page of the outputs of runs, with charts",
+            "report", "write one HTML page of the outputs of runs, with charts",
             "ldpbeam report out -o report.html",
             "ldpbeam.results.report:report_command", "ldpbeam.results.reading_options:report",
             printing=("json", "verbose"),
         ),
     ),
-    "Look after this machine": (
+    "Maintain": (
         Command(
-            "tidy", "merges the files of a stream's old windows",
+            "tidy", "merge the files of a stream's old windows",
             "ldpbeam tidy out --older-than 30d",
             "ldpbeam.pipelines.commands.tidy:tidy_command", "ldpbeam.pipelines.options.merged:tidy",
             printing=("json", "quiet"),
         ),
         Command(
-            "doctor", "what an engine needs, whether it is installed, and how to get it",
+            "doctor", "say what an engine needs, whether it is installed, and how to get it",
             "ldpbeam doctor --runner flink --flink-master localhost:8081",
             "ldpbeam.runners.doctor:doctor_command",
             "ldpbeam.runners.request:doctor", printing=("json",),
@@ -212,7 +212,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
 
 #: What stands in the place of a command's name: ``ldpbeam --completion SHELL``.
 COMPLETION = Command(
-    "--completion", "what a shell needs to complete commands, options, names and files",
+    "--completion", "print a script with which a shell completes commands, options, names and files",
     "ldpbeam --completion bash > ~/.local/share/bash-completion/completions/ldpbeam",
     "ldpbeam.command_line.completion:completion_command", "ldpbeam.command_line.shared_options:completion",
 )  # fmt: skip

@@ -49,7 +49,7 @@ _PRINTING = {
 
 def add_printing_options(parser: Parser, names: Sequence[str]) -> None:
     """Add those of ``--json``, ``--quiet`` and ``--verbose`` that a command has, and ``--help``."""
-    group = parser.add_argument_group("what is printed")
+    group = parser.add_argument_group("printing")
     for name in names:
         group.add_argument(f"--{name}", action="store_true", help=_PRINTING[name])
     group.add_argument("-h", "--help", action="help", help="print this and exit")

@@ -13,7 +13,7 @@ MOST_SIMULATED = 10_000_000
 
 def plan(parser: Parser) -> None:
     """Add the options of ``ldpbeam plan``."""
-    question = parser.add_argument_group("what is planned")
+    question = parser.add_argument_group("what to plan")
     add_study_option(question)
     question.add_argument(
         "--users", type=within(int, 1, MOST_USERS), required=True, metavar="N",
@@ -43,7 +43,7 @@ def plan(parser: Parser) -> None:
 
 def evaluate(parser: Parser) -> None:
     """Add the options of ``ldpbeam evaluate``."""
-    question = parser.add_argument_group("what is evaluated, and where to")
+    question = parser.add_argument_group("input and output")
     add_study_option(question)
     question.add_argument(
         "--attribute", metavar="NAME", help="which attribute; needed if the study has several"

@@ -8,7 +8,7 @@ from ldpbeam.command_line.shared_options import add_people_options
 
 def show(parser: Parser) -> None:
     """Add the options of ``ldpbeam show``."""
-    group = parser.add_argument_group("what is shown")
+    group = parser.add_argument_group("what to show")
     group.add_argument("folder", metavar="OUT", help="the output folder of estimate, stream or rollup")
     group.add_argument(
         "--csv",
@@ -19,7 +19,7 @@ def show(parser: Parser) -> None:
 
 def dead_letters(parser: Parser) -> None:
     """Add the options of ``ldpbeam dead-letters``."""
-    group = parser.add_argument_group("what is shown")
+    group = parser.add_argument_group("what to show")
     group.add_argument("folder", metavar="OUT", help="the output folder of estimate or stream")
     group.add_argument("--reason", metavar="REASON", help="only dead letters of this reason")
     group.add_argument(
@@ -30,7 +30,7 @@ def dead_letters(parser: Parser) -> None:
 def diff(parser: Parser) -> None:
     """Add the options of ``ldpbeam diff``."""
     group = parser.add_argument_group(
-        "what is compared",
+        "what to compare",
         "Compare two output folders, or two windows, groups or sides of a time in one. If the windows of "
         "two folders follow each other, each folder is added up first. The numbers of a kind are a family: "
         "all means, all variances, quantiles, ranges, shares, value buckets. The intervals of a family's "
@@ -64,7 +64,7 @@ def diff(parser: Parser) -> None:
 def check(parser: Parser) -> None:
     """Add the options of ``ldpbeam check``."""
     group = parser.add_argument_group(
-        "what is checked",
+        "what to check",
         "A condition is a number, > or <, and a threshold: 'mean > 4000', 'quantile 0.95 > 60', 'share of "
         "cash < 10%', 'share from 0 to 10 > 0.5', 'mean of KEY < 3'. Numbers have the names that ldpbeam "
         "diff prints. If several attributes have the number, the name of one stands first: 'price: mean > "
@@ -95,7 +95,7 @@ def check(parser: Parser) -> None:
 
 def report(parser: Parser) -> None:
     """Add the options of ``ldpbeam report``."""
-    data = parser.add_argument_group("what the page is about, and where it goes")
+    data = parser.add_argument_group("input and output")
     data.add_argument("outputs", nargs="+", metavar="OUT", help="output folders of runs")
     data.add_argument(
         "-o", "--output", default="report.html", metavar="FILE", help="the page (default: report.html)"

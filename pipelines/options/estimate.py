@@ -19,9 +19,7 @@ MAX_BAD_FRACTION = 0.01
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
-    data = parser.add_argument_group(
-        "what is estimated, and where to", f"One of {enumerated(BOUNDED, 'and')}."
-    )
+    data = parser.add_argument_group("input and output", f"One of {enumerated(BOUNDED, 'and')}.")
     add_study_option(data)
     for source in BOUNDED:
         source.add_options(data)
@@ -47,7 +45,7 @@ def add_options(parser: Parser) -> None:
         help=f"exit with 3 if a larger share of the input than this is bad (default: {MAX_BAD_FRACTION})",
     )  # fmt: skip
     add_privacy_options(parser)
-    work = parser.add_argument_group("how it is computed")
+    work = parser.add_argument_group("computation")
     add_processes_option(work)
     work.add_argument(
         "--shards", type=within(int, 1, MOST_SHARDS), metavar="N",

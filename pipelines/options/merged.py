@@ -9,7 +9,7 @@ from ldpbeam.pipelines.options.shared import add_output_option
 
 def ledger(parser: Parser) -> None:
     """Add the options of ``ldpbeam ledger``."""
-    group = parser.add_argument_group("what is added up")
+    group = parser.add_argument_group("what to add up")
     group.add_argument(
         "folders", nargs="+", metavar="OUT",
         help="output folders of estimate or stream, with the same services, epsilons, windows and "
@@ -28,7 +28,7 @@ def ledger(parser: Parser) -> None:
 def tidy(parser: Parser) -> None:
     """Add the options of ``ldpbeam tidy``."""
     group = parser.add_argument_group(
-        "what is merged",
+        "what to merge",
         "A stream's files of each UTC day become one of a kind: statistics, estimates, tables and tests of "
         "fit. No number changes. The stream must not be running.",
     )
@@ -40,7 +40,7 @@ def tidy(parser: Parser) -> None:
 
 def rollup(parser: Parser) -> None:
     """Add the options of ``ldpbeam rollup``."""
-    data = parser.add_argument_group("what is merged, and where to")
+    data = parser.add_argument_group("input and output")
     add_study_option(data, "its estimates may differ from those of the runs")
     data.add_argument(
         "--statistics", required=True, nargs="+", metavar="FILE", help="files of snapshots, or globs"
@@ -62,4 +62,4 @@ def rollup(parser: Parser) -> None:
         help="how much later they begin, as in 6d for weeks from Sunday on (default: the study's)",
     )  # fmt: skip
     data.add_argument("--total", action="store_true", help="merge groups too")
-    add_processes_option(parser.add_argument_group("how it is computed"))
+    add_processes_option(parser.add_argument_group("computation"))

@@ -36,7 +36,7 @@ def add_unnamed_options(group: argparse._ArgumentGroup) -> None:
 
 def add_privacy_options(parser: Parser) -> None:
     """Add what outputs may reveal about the input."""
-    group = parser.add_argument_group("what the outputs reveal")
+    group = parser.add_argument_group("privacy of the outputs")
     group.add_argument(
         "--user-id-key-file", metavar="FILE", help="replace user ids by their HMAC with the key in this file"
     )

@@ -23,7 +23,7 @@ METRICS_HOST = "127.0.0.1"
 def add_options(parser: Parser) -> None:
     """Add the options of the command to its parser."""
     data = parser.add_argument_group(
-        "what is read, and where to",
+        "input and output",
         f"One of {enumerated(STREAMED, 'and')}. The Pub/Sub server is the one in PUBSUB_EMULATOR_HOST, else "
         "Google's.",
     )
@@ -58,7 +58,7 @@ def add_options(parser: Parser) -> None:
             "without it, the same command continues them"),
     )  # fmt: skip
     add_privacy_options(parser)
-    operating = parser.add_argument_group("how it is watched", "docs/operations.md says what to watch.")
+    operating = parser.add_argument_group("monitoring", "docs/operations.md says what to watch.")
     operating.add_argument(
         "--metrics-port", type=int, metavar="PORT",
         help="serve /metrics (for Prometheus), /healthz and /readyz on this port; 0 takes a free one",

@@ -10,7 +10,7 @@ from ldpbeam.command_line.shared_options import add_people_options, add_study_op
 
 def init(parser: Parser) -> None:
     """Add the options of ``ldpbeam init``."""
-    study = parser.add_argument_group("what the study says")
+    study = parser.add_argument_group("the study")
     study.add_argument(
         "data",
         nargs="?",
@@ -25,10 +25,10 @@ def init(parser: Parser) -> None:
         nargs=2,
         type=float,
         metavar=("LOW", "HIGH"),
-        help="it is a number in this range (with a file: that of its values, rounded outward)",
+        help="a range of numbers (with a file: that of its values, rounded outward)",
     )
     study.add_argument(
-        "--categories", nargs="+", metavar="NAME", help="it is one of these (with a file: those in it)"
+        "--categories", nargs="+", metavar="NAME", help="a list of categories (with a file: those in it)"
     )
     study.add_argument(
         "--epsilon", type=float, metavar="E", help="the privacy budget of a report (default: 1)"
@@ -52,7 +52,7 @@ def init(parser: Parser) -> None:
     study.add_argument(
         "--name", help="the study's name (default: the file's, or the attribute's)", metavar="NAME"
     )
-    written = parser.add_argument_group("what is written")
+    written = parser.add_argument_group("output")
     written.add_argument(
         "-o", "--output", default="study.yaml", metavar="FILE",
         help="the study (default: study.yaml); its JSON Schema is written beside it",
@@ -63,7 +63,7 @@ def init(parser: Parser) -> None:
 
 def explain(parser: Parser) -> None:
     """Add the options of ``ldpbeam explain``."""
-    group = parser.add_argument_group("what is explained")
+    group = parser.add_argument_group("what to explain")
     one = group.add_mutually_exclusive_group(required=True)
     one.add_argument("--study", metavar="FILE", help="what this study will do")
     one.add_argument("--counts", metavar="FILE", help="print the SQL that counts the numbers of this study")
@@ -75,7 +75,7 @@ def explain(parser: Parser) -> None:
 
 def perturb(parser: Parser) -> None:
     """Add the options of ``ldpbeam perturb``."""
-    data = parser.add_argument_group("what is perturbed, and where to")
+    data = parser.add_argument_group("input and output")
     add_study_option(data)
     data.add_argument("--attribute", required=True, metavar="NAME", help="which attribute the values are of")
     data.add_argument("--input", required=True, metavar="FILE", help="CSV file of people, with a header line")

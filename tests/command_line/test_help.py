@@ -57,7 +57,7 @@ def test_every_option_has_a_text_and_a_group(command: Command) -> None:
         assert not own or action.metavar, f"{action.dest} has argparse's metavar"
     titles = [group.title for group in parser._action_groups if group._group_actions]
     assert not {"options", "optional arguments"} & set(titles)
-    assert titles[-1] == "what is printed"
+    assert titles[-1] == "printing"
 
 
 @every_command
