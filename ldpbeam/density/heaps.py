@@ -32,7 +32,7 @@ MEAN, DEVIATION = 1.0, 1.5
 MOST_TRIED, ASKED = 2, 0.5
 #: The most combs of a density.
 MOST_COMBS = 2
-#: Combs are open if the mean of their log evidence and log weight is at most OPEN below the best: rare ones
+#: A comb stays open if the mean of its log evidence and log weight is at most OPEN below the best: rare ones
 #: count as well. At most MOST_OPEN are drawn.
 OPEN, MOST_OPEN = 2.5, 3
 #: What heights of all values are called.

@@ -156,7 +156,7 @@ class Brokers:
         return future.result()
 
     def _refusal(self) -> Any:
-        """The first error of a connection that no waiting mends; None if there is none."""
+        """The first connection error that retrying cannot fix; None if there is none."""
         final = (self._kafka.KafkaError._AUTHENTICATION, self._kafka.KafkaError._SSL)
         refusals = (error for error in self._errors if error.code() in final or _of_tls(error))
         return next(refusals, None)

@@ -1,4 +1,4 @@
-"""Intervals that hold at every look at reports that become more: confidence sequences.
+"""Intervals that hold at every look while reports accumulate: confidence sequences.
 
 A person who looks at a 95% interval after every pane, and stops when it leaves a threshold, is wrong far more
 often than once in twenty. These intervals hold the truth at all looks together, whenever somebody stops.

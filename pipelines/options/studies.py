@@ -57,7 +57,7 @@ def init(parser: Parser) -> None:
         "-o", "--output", default="study.yaml", metavar="FILE",
         help="the study (default: study.yaml); its JSON Schema is written beside it",
     )  # fmt: skip
-    # Once it answered questions, which are no longer asked.
+    # Accepted in scripts, and without effect: there are no questions.
     written.add_argument("--yes", action="store_true", help=SUPPRESS)
 
 

@@ -132,7 +132,7 @@ def first_of(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64])
 def _drawn(reports: Reports, rows: NDArray[np.int64], same: NDArray[np.int64]) -> NDArray[np.int64]:
     """The places of one of each number among some rows, which have the earliest event times of their numbers.
 
-    Of those with one id or delivery, which are copies, the one with the smallest hash has a chance, however
+    Among copies (one id or delivery), only the one with the smallest hash has a chance, however
     often each was sent. Those with a chance stand in an order that is the same for all users, and the draw of
     the user points at one: at each of k for 256 / k of the draws, rounded up or down.
     """

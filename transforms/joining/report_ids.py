@@ -32,7 +32,7 @@ from ldpbeam.transforms.joining.kept import (
 from ldpbeam.transforms.joining.same_ids import numbers_of
 from ldpbeam.transforms.reports.batches import version_index
 
-#: Of the reports of a user with the same id one is kept.
+#: One of a user's reports with the same id is kept.
 IDENTIFIED = Alike(("user", "report_id", DELIVERY))
 
 

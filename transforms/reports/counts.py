@@ -27,7 +27,7 @@ BEYOND_MOST = "beyond_most_reports"
 #: Of the used reports, those in windows that had not begun when a stream ended, which are not published. With
 #: sliding windows, a report in two of them counts twice.
 NOT_BEGUN = "not_begun"
-#: Of a stream that goes on, reports that wait in open windows: nothing has become of them yet.
+#: In a running stream, reports that wait in open windows: their fate is still open.
 IN_OPEN_WINDOWS = "in_open_windows"
 #: Windows, or groups in windows, that are not estimated, and the reports in them, which are used.
 NOT_ESTIMATED, REPORTS_NOT_ESTIMATED = "not_estimated", "reports_not_estimated"

@@ -218,7 +218,7 @@ class Pieces:
         return shard_of(pc.coalesce(*keys) if len(keys) > 1 else keys[0], self.shards)
 
     def leave_out_repeats(self) -> Iterator[tuple[Alike, Run | None, int]]:
-        """Leave out the reports that no fold keeps, before those of all their windows are one piece.
+        """Drop the reports that no fold can keep, before the reports of all windows become one piece.
 
         Gives (of which reports one is kept, the first of their runs, how many were left out) of reports that
         go to the same runs. Of :func:`each_window` that is the window which counts them.

@@ -165,7 +165,7 @@ class Fold:
     def lone(
         self, attribute: Attribute, key: PieceKey, batches: Sequence[pa.RecordBatch]
     ) -> tuple[Sequence[pa.RecordBatch], Sequence[pa.RecordBatch]]:
-        """(reports that are alone in their windows, the others); they are looked for if there can be many."""
+        """(reports that are alone in their windows, the others); only searched if there can be many."""
         windows = self.study.windows
         if (
             windows is None

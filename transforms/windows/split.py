@@ -116,7 +116,7 @@ class Split(beam.DoFn):
             yield WindowedValue(piece, at, everywhere)
 
     def _left_out(self) -> Iterator[beam.pvalue.TaggedOutput]:
-        """Leave out the reports that no fold keeps, and count them."""
+        """Drop the reports that no fold can keep, and count them."""
         for alike, _, left_out in self.pieces.leave_out_repeats():
             yield from (count(name, reports) for name, reports in alike.counts(left_out))
 

@@ -34,7 +34,8 @@ from ldpbeam.transforms.windows.piece_keys import PieceKey, WindowKey
 from ldpbeam.transforms.windows.split import Cut, FoldPieces, beside, outputs, parted, timestamp
 from ldpbeam.windows import Bounds
 
-#: The state of a shard and window is looked through when it has this many reports, and twice as many.
+#: Repeated reports are removed from the state of a shard and window at this many reports, and at each
+#: doubling.
 HELD_REPORTS = 2**18
 
 
@@ -129,7 +130,7 @@ class FoldWindow(beam.DoFn):
         self.early = None if often is None else -(-often // shards)
         # Before anything is emitted, the number that waits is written only where early panes need it.
         self.first = _Progress(waiting=int(self.early is None))
-        #: Of each key how many reports its state has, and how many it had at the last look for repeated ones.
+        #: By key: how many reports its state has, and how many it had when repeated ones were last removed.
         self.held: dict[PieceKey, tuple[int, int]] = {}
 
     def process(

@@ -20,7 +20,7 @@ from ldpbeam.estimators.question import Question
 MOST_BLOCKS = 256
 #: Up to this many entries of the matrix P(kind | block) the likelihood is exact.
 EXACT_ENTRIES = 2**18
-#: The most evaluations of all users on the way to the first distribution that is expanded around.
+#: The most evaluations of all users for finding the first centre of the expansion.
 MOST_EVALUATIONS = 50
 
 
