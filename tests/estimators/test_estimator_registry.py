@@ -11,6 +11,7 @@ import pytest
 from support.registries import fresh
 
 from ldpbeam import Answers, Attribute, Categories, ServiceVersion, plugins, registered_estimators, tally
+from ldpbeam.errors import UserError
 from ldpbeam.estimators import Estimate, Estimator, Question, Share, check, estimate, register
 from ldpbeam.estimators.em import check_em
 from ldpbeam.mechanisms import RandomisedResponse
@@ -115,19 +116,13 @@ def test_a_package_that_registers_its_estimator_itself_may_name_it_too(
         (Estimator("em", "another", blended, check_em), "ValueError: two estimators are called 'em'"),
     ],
 )
-def test_what_is_no_estimator_costs_a_warning_and_is_named_where_it_is_missed(
+def test_what_is_no_estimator_is_refused_with_the_name_of_its_package(
     shipped: Callable[[object], None], named: object, problem: str
 ) -> None:
     shipped(named)
-    sentence = (
-        f"the estimator 'blended' of the installed package blending:BLENDED cannot be used \\({problem}\\)"
-    )
-    with pytest.warns(UserWarning, match=sentence):
-        known = registered_estimators()
-    assert "blended" not in known
-    assert known["em"].function is not blended
-    with pytest.raises(ValueError, match=f"unknown estimator 'blended'; .*; {sentence}"):
-        check("blended", COLOURS, ["app"], {})
+    sentence = f"installed package blending:BLENDED cannot be used \\({problem}\\); repair or uninstall"
+    with pytest.raises(UserError, match=f"^the estimator 'blended' of the {sentence}"):
+        registered_estimators()
 
 
 def test_workers_get_the_packages_of_every_registry() -> None:

@@ -155,13 +155,16 @@ def _files() -> None:
 def _metadata() -> None:
     """What the pipeline writes into a batch's metadata, written by a client into a message."""
     ours = {b"watermark": b"9" * 18, b"file": b"/etc/passwd", b"version": b"7", b"attribute": b"y"}
+    ours[b"ldpbeam.letters"] = b"9" * 18
     table = pa.Table.from_pylist([report("u")]).replace_schema_metadata(ours)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    (batch,) = decode_messages([Message("1", sink.getvalue().to_pybytes(), ARROW)], COLUMNS)
+    data = sink.getvalue().to_pybytes()
+    (batch,) = decode_messages([Message("1", data, ARROW)], COLUMNS)
     assert isinstance(batch, pa.RecordBatch)
-    assert batch.schema.metadata == {b"attribute": b"x", b"service": b"a"}
+    kept = {b"attribute": b"x", b"service": b"a"}
+    assert batch.schema.metadata == {**kept, b"ldpbeam.letters": str(len(data)).encode()}
     # A batch that looks decoded, sent to a Beam pipeline.
     looks = decoded(
         columns_of([report("u")], COLUMNS.fields), COLUMNS, {}, pa.array([1]), pa.array([2])
@@ -171,7 +174,8 @@ def _metadata() -> None:
     decode.start_bundle()
     passed = [one for one in decode.process(looks) if isinstance(one, pa.RecordBatch)]
     assert [DELIVERY in one.schema.names for one in passed] == [False]
-    assert [set(one.schema.metadata) for one in passed] == [{b"file", b"attribute", b"service"}]
+    (found,) = (dict(one.schema.metadata) for one in passed)
+    assert int(found.pop(b"ldpbeam.letters")) < 2**16 and found == kept
 
 
 def _columns() -> None:
