@@ -1,4 +1,4 @@
-"""The open windows of a run: which reports wait for them, when they fire, and when they are forgotten.
+"""The open windows of a run: when they fire, and when they are forgotten.
 
 The life of a report: it is cut by window (:meth:`OpenWindows.add`), waits in memory until the next commit and
 then in a segment, is folded each time that one of its windows fires (:meth:`OpenWindows.fire`), and is
@@ -8,27 +8,20 @@ its window each time, so that it says what a batch run over these reports says.
 
 from __future__ import annotations
 
-import base64
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ldpbeam.schemas.outputs.snapshots import (
-    EARLY,
-    LATE,
-    ON_TIME,
-    Snapshot,
-    decode_statistic,
-    encode_statistic,
-)
+from ldpbeam.pipelines.spool.waiting_reports import Waiting, WaitingReports, Waits
+from ldpbeam.schemas.outputs.snapshots import EARLY, LATE, ON_TIME, Snapshot
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import names_of, with_names
-from ldpbeam.transforms.joining.kept import can_be_kept, concatenated, in_parts
+from ldpbeam.transforms.joining.kept import in_parts
 from ldpbeam.transforms.reports.counts import (
     BEYOND_MOST,
     DUPLICATES,
@@ -37,11 +30,10 @@ from ldpbeam.transforms.reports.counts import (
     TOO_FAR,
     USED,
 )
-from ldpbeam.transforms.segments import Part, read_reports
 from ldpbeam.transforms.windows.cut import Pieces, together
 from ldpbeam.transforms.windows.fold import Fold, JoinedFold, counted
 from ldpbeam.transforms.windows.groups import GroupStatistics, added_up, by_window, snapshots
-from ldpbeam.transforms.windows.piece_keys import GroupKey, PieceKey, Run
+from ldpbeam.transforms.windows.piece_keys import PieceKey
 from ldpbeam.windows import Bounds
 
 #: The most windows that are open; beyond that, those with the fewest reports are dropped.
@@ -50,53 +42,8 @@ MOST_OPEN = 100_000
 NEAR = 1_000
 #: The share of the windows that is kept when some are dropped.
 LEFT = 0.9
-#: When a window has this many reports, those that no fold keeps are dropped, and again at twice as many.
-#: Reports that are compared with no other are folded then.
-HELD = 2**18
 #: A window with this share of the reports of the largest that is due fires after it, whatever their order.
 SMALL = 1 / 16
-
-
-class Waits(NamedTuple):
-    """What reports share that wait for the same windows.
-
-    Attributes:
-        attribute: the attribute.
-        run: the starts of the first and the last window that take them.
-        compared: whether they are compared with others.
-    """
-
-    attribute: str
-    run: Run
-    compared: bool
-
-
-@dataclass
-class Waiting:
-    """Reports that wait for the same windows.
-
-    Attributes:
-        rows: how many there are in the parts and in the fresh batches.
-        parts: where those lie that are on disk.
-        fresh: batches that are not on disk.
-        looked: how many rows there were when they were last looked through.
-        left_out: how many were left out because no fold keeps them.
-        folded: the statistics of reports that are compared with no other and were folded.
-        folded_rows: how many those were.
-    """
-
-    rows: int = 0
-    parts: list[Part] = field(default_factory=list)
-    fresh: list[pa.RecordBatch] = field(default_factory=list)
-    looked: int = 0
-    left_out: int = 0
-    folded: GroupStatistics = field(default_factory=GroupStatistics)
-    folded_rows: int = 0
-
-    @property
-    def reports(self) -> int:
-        """How many reports came, whatever has become of them."""
-        return self.rows + self.left_out + self.folded_rows
 
 
 class Tallied(NamedTuple):
@@ -144,14 +91,14 @@ class OpenWindows:
 
     def __init__(self, study: Study, folder: str, most: int = MOST_OPEN) -> None:
         assert study.windows is not None
-        self.study, self.bounds, self.folder, self.most = study, study.windows, folder, most
+        self.study, self.bounds, self.most = study, study.windows, most
         self.counts: Counter[str] = Counter()
-        self.waiting: dict[Waits, Waiting] = {}
         self.windows: dict[Key, Window] = {}
         #: Windows that gave way, and lack these reports if they are opened again.
         self.gave_way: set[Key] = set()
         self._fold = Fold(study, report_ids=study.duplicates == "drop")
         self._alone = Fold(study)
+        self.waiting = WaitingReports(folder, self._fold, self._alone)
         self._longer = JoinedFold(study) if study.windows_joined > 1 else None
         self._cut = {
             True: Pieces(self.bounds, 1, together, in_pairs=study.in_pairs),
@@ -305,7 +252,7 @@ class OpenWindows:
         attribute, window = key
         piece = PieceKey(attribute, 0, (window[0], window[0]))
         of_window = sorted(self._of.get(key, ()))
-        compared = [batch for each in of_window if each.compared for batch in self._batches(each)]
+        compared = [batch for each in of_window if each.compared for batch in self.waiting.batches(each)]
         counts_here = [each for each in of_window if each.run[1] == window[0]]
         if self.bounds.is_longer(window):
             # The windows inside have counted the reports.
@@ -332,7 +279,8 @@ class OpenWindows:
             used = waiting.reports if each in counts_here else 0
             total = total._replace(used=total.used + used, in_window=total.in_window + waiting.reports)
             statistics += [waiting.folded] if waiting.folded else []
-            statistics += [folded.statistics for _, folded in self._alone.fold(piece, self._batches(each))]
+            alone = self._alone.fold(piece, self.waiting.batches(each))
+            statistics += [folded.statistics for _, folded in alone]
         return added_up(statistics) if statistics else GroupStatistics(), total
 
     def _count(self, before: Tallied, now: Tallied) -> None:
@@ -340,10 +288,6 @@ class OpenWindows:
         for name, then, reports in zip((USED, DUPLICATES, IN_WINDOWS, BEYOND_MOST), before, now, strict=True):
             if reports != then and (name != IN_WINDOWS or self.bounds.slides):
                 self.counts[name] += reports - then
-
-    def _batches(self, key: Waits) -> list[pa.RecordBatch]:
-        waiting = self.waiting[key]
-        return [*read_reports(self.folder, waiting.parts), *waiting.fresh]
 
     # -------------------------------------------------------------------------------------- windows are over
 
@@ -436,66 +380,10 @@ class OpenWindows:
 
     # ------------------------------------------------------------------------------------------------- commit
 
-    def look_through(self) -> None:
-        """Leave out reports of full windows that no fold keeps; fold those that nothing is compared with."""
-        for key, waiting in self.waiting.items():
-            if waiting.rows < max(HELD, 2 * waiting.looked):
-                continue
-            batches = self._batches(key)
-            if not key.compared:
-                piece = PieceKey(key.attribute, 0, (key.run[0], key.run[0]))
-                folded = [one.statistics for _, one in self._alone.fold(piece, batches)]
-                waiting.folded = added_up([*([waiting.folded] if waiting.folded else []), *folded])
-                waiting.folded_rows += waiting.rows
-                waiting.rows, waiting.parts, waiting.fresh = 0, [], []
-                continue
-            alike = self._fold.alike(key.attribute)
-            few = [can_be_kept(batch, alike) for batch in concatenated(batches)]
-            rows = sum(batch.num_rows for batch in few)
-            if rows < waiting.rows:
-                waiting.left_out += waiting.rows - rows
-                waiting.rows, waiting.parts, waiting.fresh = rows, [], few
-            waiting.looked = rows
-
-    def live_rows(self) -> Counter[int]:
-        """How many reports of each segment wait."""
-        live: Counter[int] = Counter()
-        for waiting in self.waiting.values():
-            for part in waiting.parts:
-                live[part.segment] += part.rows
-        return live
-
-    def take_from(self, segments: Collection[int]) -> None:
-        """Let the reports in some segments be written anew: they are fresh, as views of the old files."""
-        for waiting in self.waiting.values():
-            old = [part for part in waiting.parts if part.segment in segments]
-            if old:
-                waiting.parts = [part for part in waiting.parts if part.segment not in segments]
-                waiting.fresh = [*read_reports(self.folder, old), *waiting.fresh]
-
-    def fresh(self) -> list[tuple[Waiting, pa.RecordBatch]]:
-        """(what waits, its fresh reports of one schema)."""
-        return [
-            (waiting, batch)
-            for waiting in self.waiting.values()
-            if waiting.fresh
-            for batch in (concatenated(waiting.fresh) if len(waiting.fresh) > 1 else waiting.fresh)
-        ]
-
-    def filed(self, fresh: Iterable[tuple[Waiting, pa.RecordBatch]], parts: Iterable[Part]) -> None:
-        """The fresh reports lie in some parts of a segment now."""
-        for (waiting, _), part in zip(fresh, parts, strict=True):
-            waiting.parts.append(part)
-            waiting.fresh = []
-
     def to_json(self) -> dict[str, Any]:
         """All but the reports, which lie in segments; :meth:`restore` reads it."""
         return {
-            "waiting": [
-                [key.attribute, *key.run, key.compared, waiting.rows, waiting.looked, waiting.left_out,
-                 waiting.parts, waiting.folded_rows, _encoded(waiting.folded)]
-                for key, waiting in self.waiting.items()
-            ],
+            "waiting": self.waiting.to_json(),
             "windows": [
                 [name, *bounds, *vars(window).values()] for (name, bounds), window in self.windows.items()
             ],
@@ -504,11 +392,7 @@ class OpenWindows:
 
     def restore(self, content: Mapping[str, Any]) -> None:
         """Go on with what :meth:`to_json` gave."""
-        for name, first, last, compared, *numbers, parts, folded_rows, folded in content["waiting"]:
-            rows, looked, left_out = numbers
-            self.waiting[Waits(name, (first, last), compared)] = Waiting(
-                rows, [Part(*part) for part in parts], [], looked, left_out, _decoded(folded), folded_rows
-            )
+        self.waiting.restore(content["waiting"])
         for name, start, end, panes, closed, changed, since, tallied, table in content["windows"]:
             self._remember(
                 (name, (start, end)), Window(panes, closed, changed, since, Tallied(*tallied), table)
@@ -519,16 +403,3 @@ class OpenWindows:
                 if window in self.windows:
                     self._of.setdefault(window, set()).add(key)
         self.gave_way = {(name, (start, end)) for name, start, end in content["gave_way"]}
-
-
-def _encoded(statistics: GroupStatistics) -> list[Any]:
-    return [
-        [*key, base64.b64encode(encode_statistic(statistic)).decode()]
-        for key, statistic in statistics.items()
-    ]
-
-
-def _decoded(entries: Iterable[Sequence[str]]) -> GroupStatistics:
-    return GroupStatistics(
-        {GroupKey(name, group): decode_statistic(base64.b64decode(text)) for name, group, text in entries}
-    )

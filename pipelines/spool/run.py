@@ -376,16 +376,16 @@ class Run:
         self._write_letters()
         if self.spool.keeping is not None and self._received:
             write_part(self.spool.keeping.folder, self.spool.keeping.about, self._received)
-        self.windows.look_through()
+        self.windows.waiting.look_through()
         self._rewrite(now)
-        fresh = list(self.windows.fresh())
+        fresh = list(self.windows.waiting.fresh())
         if fresh:
             parts = write_reports(self.spool.folder, number, [batch for _, batch in fresh])
-            self.windows.filed(fresh, parts)
+            self.windows.waiting.filed(fresh, parts)
             self._segments[number] = Segment(sum(part.rows for part in parts))
         panes = self._panes(number)
         self._unsolved += panes
-        live = self.windows.live_rows()
+        live = self.windows.waiting.live_rows()
         self._segments = {
             each: Segment(segment.rows, _over(segment, live[each], now))
             for each, segment in self._segments.items()
@@ -448,7 +448,7 @@ class Run:
 
     def _rewrite(self, now: int) -> None:
         """Let the reports of some segments be written anew, so that the disk loses those that are over."""
-        live = self.windows.live_rows()
+        live = self.windows.waiting.live_rows()
         old = {
             number
             for number, segment in self._segments.items()
@@ -461,7 +461,7 @@ class Run:
         if len(self._segments) > SEGMENTS:
             old.update(sorted(self._segments, key=live.__getitem__)[: SEGMENTS // 2])
         if old:
-            self.windows.take_from(old)
+            self.windows.waiting.take_from(old)
 
 
 def _over(segment: Segment, live: int, now: int) -> int | None:

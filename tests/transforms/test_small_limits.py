@@ -21,7 +21,7 @@ from support.spooled import Stream, in_polls
 from support.tallied import tallied
 
 from ldpbeam.pipelines.graphs import batch
-from ldpbeam.pipelines.spool import open_windows, run
+from ldpbeam.pipelines.spool import run, waiting_reports
 from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -175,7 +175,7 @@ LIMITS: dict[tuple[Any, str], Any] = {
     (split, "GATHERED_REPORTS"): 150,
     (unbounded, "HELD_REPORTS"): 60,
     (tally_module, "HELD_REPORTS"): 130,
-    (open_windows, "HELD"): 90,
+    (waiting_reports, "HELD"): 90,
     (run, "REPORT_BYTES"): 5_000,
     (run, "SEGMENTS"): 3,
     (batch, "SHARD_BYTES"): 8_000,
