@@ -309,15 +309,12 @@ def _weights(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]
         numbers = pc.cast(column, pa.float64()).to_numpy()
     except pa.ArrowInvalid as error:
         raise UserError(f"{path}: column {name!r} has weights that are not numbers: {error}") from None
-    broken = numbers[np.isfinite(numbers) & (numbers != np.floor(numbers))]
-    if len(broken):
+    wrong = ~(np.isfinite(numbers) & (numbers >= 0.0) & (numbers == np.floor(numbers)))
+    if wrong.any():
         raise UserError(
-            f"{path}: column {name!r} has the weight {broken[0]:g}; a weight is a whole number of people"
+            f"{path}: column {name!r} has the weight {numbers[wrong][0]:g}; "
+            "a weight is a whole number of people"
         )
-    if not (np.isfinite(numbers) & (numbers >= 0)).all():
-        raise UserError(f"{path}: column {name!r} has weights that are missing or negative")
-    if not numbers.any():
-        raise UserError(f"{path}: column {name!r} is 0 in every row, so the file has no people")
     if numbers.sum() > MOST_PEOPLE:
         raise UserError(f"{path}: the weights in column {name!r} add up to more than {MOST_PEOPLE:,} people")
     return np.asarray(numbers, dtype=np.int64)
@@ -334,17 +331,14 @@ def _times(column: pa.ChunkedArray, name: str, path: str) -> NDArray[np.int64]:
         raise UserError(f"{path}: column {name!r} has times such as {first!r}; write 2026-11-20T10:00:00Z")
     milliseconds = np.asarray(times.to_numpy(), dtype=np.int64)
     problems = event_times.problems(milliseconds)
-    early = problems == event_times.BEFORE_1990
-    if digits and early.any():
-        first = text[int(np.argmax(early))].as_py()
-        raise UserError(
-            f"{path}: column {name!r} has times such as {first!r}: a number is in milliseconds since "
-            "1970-01-01T00:00:00Z, and this one is before 1990; write old times as 1985-11-20T10:00:00Z"
-        )
-    if (problems > event_times.BEFORE_1990).any():
-        row = int(np.argmax(problems > event_times.BEFORE_1990))
-        raise UserError(
-            f"{path}: column {name!r} has times such as {text[row].as_py()!r}: "
-            f"{event_times.PROBLEMS[problems[row] - 1][1]}"
-        )
+    wrong = problems > (0 if digits else event_times.BEFORE_1990)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        why = event_times.PROBLEMS[problems[row] - 1][1]
+        if problems[row] == event_times.BEFORE_1990:
+            why = (
+                "a number is in milliseconds since 1970-01-01T00:00:00Z, and this one is before 1990; write "
+                "old times as 1985-11-20T10:00:00Z"
+            )
+        raise UserError(f"{path}: column {name!r} has times such as {text[row].as_py()!r}: {why}")
     return milliseconds

@@ -103,11 +103,8 @@ class CategoricalMechanism(FrequencyMechanism):
     @property
     def tells_supports(self) -> bool:
         """Whether there are ``support_probabilities``, and :meth:`supported` tells supports."""
-        try:
-            self.supported(np.zeros(0, dtype=self.payload_dtype))
-        except NotImplementedError:
-            return False
-        return self.support_probabilities is not None
+        overridden = type(self).supported is not CategoricalMechanism.supported
+        return overridden and self.support_probabilities is not None
 
     @property
     def name_channel(self) -> DiagonalChannel | None:
