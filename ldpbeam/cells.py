@@ -163,8 +163,8 @@ def rules_version() -> str:
 
 @lru_cache(16)
 def _zone(name: str) -> zoneinfo.ZoneInfo:
-    known = importlib.resources.files("tzdata").joinpath("zones").read_text().split()
-    if name not in known:
+    zones = importlib.resources.files("tzdata").joinpath("zones").read_text().split()
+    if name not in zones:
         raise ValueError(f"{name!r} is no time zone; zones have names as in UTC and Europe/Berlin")
     with importlib.resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as stream:
         return zoneinfo.ZoneInfo.from_file(stream, name)

@@ -106,8 +106,8 @@ class Numeric:
         if not self.count:
             return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
         first, second, last = map(as_text, self.values[[0, 1, -1]])
-        each = "value" if buckets == self.count else f"of {buckets} buckets of {self.count // buckets} values"
-        return f"rounded by clients to {first}, {second}, ..., {last}, with a share for each {each}"
+        part = "value" if buckets == self.count else f"of {buckets} buckets of {self.count // buckets} values"
+        return f"rounded by clients to {first}, {second}, ..., {last}, with a share for each {part}"
 
     @property
     def width(self) -> float:

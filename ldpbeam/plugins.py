@@ -32,8 +32,8 @@ class Registry(Generic[T]):
         Raises:
             ValueError: if another object has this name.
         """
-        known = self._known.get(name)
-        if known is not None and getattr(known, "function", known).__module__ != "__main__":
+        before = self._known.get(name)
+        if before is not None and getattr(before, "function", before).__module__ != "__main__":
             raise ValueError(f"two {self.kind}s are called {name!r}")
         self._known[name] = item
 

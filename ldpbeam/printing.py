@@ -149,8 +149,8 @@ def progress_bar(what: str, total: int | Callable[[], int] | None) -> Iterator[S
         text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=console, transient=True, disable=disabled,
     ) as progress:  # fmt: skip
-        known = total() if callable(total) and not disabled else total
-        task = progress.add_task(what, total=None if callable(known) else known)
+        count = total() if callable(total) and not disabled else total
+        task = progress.add_task(what, total=None if callable(count) else count)
 
         def show(done: int | None, of: int | None = None, now: str | None = None) -> None:
             progress.update(task, completed=done, total=of, description=now or what)

@@ -35,10 +35,10 @@ def at_equal_places(study: Study, given: Given) -> Given:
     windows = {window for _, snapshot in given for window in snapshot.inner_windows}
     if not isinstance(attribute.domain, Candidates) or len(windows) == 1:
         return given
-    known = {w: names_of(study, attribute.name, w) for w in sorted(windows, key=lambda w: w or (0, 0))}
-    names = {window: candidates for window, candidates in known.items() if candidates is not None}
+    by_window = {w: names_of(study, attribute.name, w) for w in sorted(windows, key=lambda w: w or (0, 0))}
+    names = {window: candidates for window, candidates in by_window.items() if candidates is not None}
     by_name = f"{attribute.name}: windows are added up by name, and"
-    if unnamed := [times_of(window) for window in known if window not in names]:
+    if unnamed := [times_of(window) for window in by_window if window not in names]:
         raise UserError(
             f"{by_name} the study's candidates have no names for {first_ones(unnamed)}: add them, or leave "
             "these windows out"

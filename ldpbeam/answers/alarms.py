@@ -154,17 +154,17 @@ def in_order(
     given = list(records)
     if slides:
         return given
-    known: dict[tuple[tuple[object, ...], int], EstimateRecord] = {}
+    judged_records: dict[tuple[tuple[object, ...], int], EstimateRecord] = {}
 
     def before(record: EstimateRecord, start: int) -> EstimateRecord | None:
-        return known.get((series_of(record), start)) or (earlier and earlier(record, start))
+        return judged_records.get((series_of(record), start)) or (earlier and earlier(record, start))
 
     order = sorted(range(len(given)), key=lambda index: given[index].window or (0, 0))
     for index in order:
         record = judged(given[index], before, clock)
         given[index] = record
         if record.window is not None:
-            known[series_of(record), record.window[0]] = record
+            judged_records[series_of(record), record.window[0]] = record
     return given
 
 
@@ -185,9 +185,9 @@ def season_before(start: int, season: int, size: int, clock: Clock | None) -> in
 def _near(record: EstimateRecord, before: Before, start: int, size: int) -> EstimateRecord | None:
     """The closed window from a time on; local days and weeks start up to an hour earlier or later."""
     for shift in (0, HOUR, -HOUR) if size >= DAY else (0,):
-        known = before(record, start + shift)
-        if known is not None and known.pane_timing != "early":
-            return known
+        earlier = before(record, start + shift)
+        if earlier is not None and earlier.pane_timing != "early":
+            return earlier
     return None
 
 

@@ -65,8 +65,8 @@ def between_windows(
     Raises:
         ValueError: if one is the start of no window, or both are the same.
     """
-    known = by_key(records).values()
-    windows = sorted({record.window for record in known if record.window is not None})
+    estimates = by_key(records).values()
+    windows = sorted({record.window for record in estimates if record.window is not None})
     clock = None if study is None else study.clock
     one, two = (
         {_length(window): window for window in _windows(text, windows, clock)} for text in (first, second)
@@ -79,7 +79,7 @@ def between_windows(
     sides: list[Side] = [
         {
             (*record.key[:2], _length(record.window), *record.key[3:]): record
-            for record in known
+            for record in estimates
             if record.window is not None and record.window in {chosen[length] for length in lengths}
         }
         for chosen in (one, two)
@@ -101,8 +101,8 @@ def between_groups(
     Raises:
         ValueError: if there is no such group, one is named twice, or there are too many.
     """
-    known = [record for record in by_key(records).values() if not record.other_groups]
-    there = sorted({record.group for record in known}, key=lambda group: (group is not None, group))
+    estimates = [record for record in by_key(records).values() if not record.other_groups]
+    there = sorted({record.group for record in estimates}, key=lambda group: (group is not None, group))
     if not any(group is not None for group in there):
         without = study is not None and study.groups is None
         reason = "the study has no groups" if without else "no estimated report has a group"
@@ -119,7 +119,11 @@ def between_groups(
     if not 1 < len(groups) <= _MOST_LISTED:
         raise ValueError(f"{counted(len(groups), 'group')}: name 2 to {_MOST_LISTED}")
     sides: list[Side] = [
-        {(record.attribute, record.name, record.window): record for record in known if record.group == group}
+        {
+            (record.attribute, record.name, record.window): record
+            for record in estimates
+            if record.group == group
+        }
         for group in groups
     ]
     return between(list(itertools.combinations(sides, 2)), study)
@@ -157,9 +161,9 @@ def _windows(text: str, windows: list[Bounds], clock: Clock | None) -> list[Boun
         nearest = min(windows, key=lambda window: abs(window[0] - wanted[0]))
         raise ValueError(f"no window starts at {text!r}; did you mean {names[nearest]!r}?")
     if not matching:
-        known = list(dict.fromkeys(names.values()))
-        known = [name for name in known if text and name.startswith(text)] or known
-        raise ValueError(f"no window starts at {text!r}; {meant_or_known(text, known, _MOST_LISTED)}")
+        possible = list(dict.fromkeys(names.values()))
+        possible = [name for name in possible if text and name.startswith(text)] or possible
+        raise ValueError(f"no window starts at {text!r}; {meant_or_known(text, possible, _MOST_LISTED)}")
     return matching
 
 

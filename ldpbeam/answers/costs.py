@@ -58,14 +58,14 @@ def _long_parts(study: Study) -> Iterator[tuple[bool, str]]:
                 yield False, f"{what}{why}fewer categories, or hadamard, are faster."
         for estimate, wanted in study.described(name).estimates.items():
             lookups, most = _lookups(attribute, wanted), _most_iterations(wanted)
-            each = lookups / LOOKUPS_PER_SECOND
+            per_iteration = lookups / LOOKUPS_PER_SECOND
             looked_up = f"looks up {lookups:,} hashes, "
-            lasts = f"{_duration(most * each)} of one core; {_faster(wanted)}"
-            if most * each >= ENDLESS_ESTIMATE:
+            lasts = f"{_duration(most * per_iteration)} of one core; {_faster(wanted)}"
+            if most * per_iteration >= ENDLESS_ESTIMATE:
                 what = f"estimate {estimate!r} {of} cannot finish: each of up to {most:,} iterations "
-                fewer = int(ENDLESS_ESTIMATE / each)
+                fewer = int(ENDLESS_ESTIMATE / per_iteration)
                 yield True, f"{what}{looked_up}about {lasts}, or set max_iterations to less than {fewer:,}"
-            elif 1000 * each >= SLOW and most * each >= SLOW:
+            elif 1000 * per_iteration >= SLOW and most * per_iteration >= SLOW:
                 what = f"Estimate {estimate!r} {of} is slow: each iteration "
                 yield False, f"{what}{looked_up}so up to {lasts}."
 
@@ -82,10 +82,10 @@ def _is_fast(wanted: WantedEstimate) -> bool:
 
 def _most_iterations(wanted: WantedEstimate) -> int:
     """The most evaluations that an estimate may make; 0 if none multiplies by the services' channels."""
-    known = registered_estimators()[wanted.estimator]
-    if known.joins or "max_iterations" not in known.options:
+    estimator = registered_estimators()[wanted.estimator]
+    if estimator.joins or "max_iterations" not in estimator.options:
         return 0
-    most = int(wanted.options.get("max_iterations", known.options["max_iterations"].default))
+    most = int(wanted.options.get("max_iterations", estimator.options["max_iterations"].default))
     return min(most, ACCELERATED_EVALUATIONS) if _is_fast(wanted) else most
 
 

@@ -88,9 +88,9 @@ def smallest(study: Study, sizes: Mapping[str, Iterable[Size]]) -> dict[str, Lea
     coordinates = Counter(map(attribute_of, sizes))
     for name, of_name in sizes.items():
         largest = heapq.nlargest(most + 1, of_name)
-        each = len(study.described(name).estimates) * coordinates[attribute_of(name)]
+        per_group = len(study.described(name).estimates) * coordinates[attribute_of(name)]
         groups = itertools.accumulate(size.groups for size in largest)
-        apart = [size for size, many in zip(largest, groups, strict=True) if many * each <= APART * most]
+        apart = [size for size, many in zip(largest, groups, strict=True) if many * per_group <= APART * most]
         if len(largest) > most or len(apart) < len(largest):
             found[name] = Least(largest[:most][-1], apart[-1] if apart else LARGEST)
     return found

@@ -158,10 +158,10 @@ def errors_of_pair(pair: PairAnswer, first: NDArray[Any], second: NDArray[Any]) 
         true = joint / np.maximum(people, 1.0)[:, None]
         off = np.abs(np.reshape(part.shares.value, joint.shape) - true).mean(axis=1)
         errors.append(float(np.average(off, weights=people)))
-    found = {"conditional_shares": float(np.mean(errors))}
+    by_kind = {"conditional_shares": float(np.mean(errors))}
     if pair.correlation is not None:
-        found["correlation"] = pair.correlation.value[0] - float(np.corrcoef(first, second)[0, 1])
-    return found
+        by_kind["correlation"] = pair.correlation.value[0] - float(np.corrcoef(first, second)[0, 1])
+    return by_kind
 
 
 def _groups(axis: Axis, values: NDArray[Any]) -> NDArray[np.int64]:

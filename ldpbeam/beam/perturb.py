@@ -70,8 +70,10 @@ class Perturb(beam.PTransform):
             if name is None:
                 raise ValueError(f"the study has several {what}s: name one with {what}=...")
         assert columns.attribute is not None and columns.service is not None
-        known = study.attribute(columns.attribute)
-        if any(known.versions[index].lifetime is not None for index in known.versions_of([columns.service])):
+        compiled = study.attribute(columns.attribute)
+        if any(
+            compiled.versions[index].lifetime is not None for index in compiled.versions_of([columns.service])
+        ):
             raise ValueError(
                 f"service {columns.service!r}: its clients remember their noise (lifetime_epsilon), and "
                 "Perturb has no keys of devices: use ldpbeam.Client, or ldpbeam perturb --device-key-file"

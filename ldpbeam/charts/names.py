@@ -168,8 +168,8 @@ def most_frequent(panels: Sequence[Mapping[str, float]], most: int) -> list[str]
         for rank, name in enumerate(sorted(shares, key=lambda name: -shares[name])):
             best_rank[name] = min(rank, best_rank.get(name, rank))
             largest[name] = max(shares[name], largest.get(name, shares[name]))
-    place = {
+    first_seen = {
         name: number for number, name in enumerate(dict.fromkeys(n for shares in panels for n in shares))
     }
-    chosen = sorted(largest, key=lambda name: (best_rank[name], -largest[name], place[name]))[:most]
-    return sorted(chosen, key=lambda name: (-largest[name], place[name]))
+    chosen = sorted(largest, key=lambda name: (best_rank[name], -largest[name], first_seen[name]))[:most]
+    return sorted(chosen, key=lambda name: (-largest[name], first_seen[name]))

@@ -114,8 +114,8 @@ def bars(record: EstimateRecord, shares: Sequence[float], width: float) -> list[
         if least > np.diff(np.interp([low, high], ends, spread))[0] + 1e-9
     ]
     ends = np.union1d(ends, np.ravel(certain))
-    found = np.diff(np.interp(ends, edges, cumulative)) * width / np.diff(ends)
-    return [*zip(ends[:-1].tolist(), ends[1:].tolist(), found.tolist(), strict=True)]
+    heights = np.diff(np.interp(ends, edges, cumulative)) * width / np.diff(ends)
+    return [*zip(ends[:-1].tolist(), ends[1:].tolist(), heights.tolist(), strict=True)]
 
 
 def _certain_masses(record: EstimateRecord) -> Iterator[tuple[float, float, float]]:

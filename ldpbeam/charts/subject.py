@@ -183,12 +183,14 @@ class Subject:
             kept, said = [(now.end or "", now.start or "")], [f"{self.when(now)}."] * bool(now.start)
         elif len(windows) > MOST_WINDOWS:
             said = [f"The last {MOST_WINDOWS} of {len(windows):,} windows."]
-        found = {(subject.title_of(record), own.end or "", own.start or ""): record for own, record in chosen}
+        by_title = {
+            (subject.title_of(record), own.end or "", own.start or ""): record for own, record in chosen
+        }
         panels = [
             Panel(_titled((name, "" if self.by_group else self.when(windows[span])), record), record)
             for name in subject.titles
             for span in kept
-            for record in [found.get((name, *span))]
+            for record in [by_title.get((name, *span))]
         ]
         if len(panels) > MOST_PANELS:
             said.append(f"The first {MOST_PANELS} of {len(panels):,}.")

@@ -49,8 +49,8 @@ def _total(records: Sequence[EstimateRecord]) -> EstimateRecord:
     }
     if "distribution" in numbers and first.quantiles:
         levels = list(map(float, first.quantiles))
-        found = quantiles(given["distribution"], first.bucket_edges or (), levels, first.step)
-        given["quantiles"] = dict(zip(first.quantiles, found.tolist(), strict=True))
+        values = quantiles(given["distribution"], first.bucket_edges or (), levels, first.step)
+        given["quantiles"] = dict(zip(first.quantiles, values.tolist(), strict=True))
     held = [record.intervals for record in records if record.intervals is not None]
     return replace(
         first,

@@ -43,10 +43,10 @@ def described_clients(study: Study) -> list[dict[str, Any]]:
 
 def _fields(study: Study, attribute: Attribute, version: ServiceVersion) -> dict[str, Any]:
     """The fields of a report that are always the same, and the names of those that its program gives."""
-    known = study.attributes[attribute.name].services[version.service].versions.get(version.version)
-    values_of = {} if known is None else known.fields
+    recognised = study.attributes[attribute.name].services[version.service].versions.get(version.version)
+    values_of = {} if recognised is None else recognised.fields
     same = {name: values[0] for name, values in values_of.items() if len(values) == 1}
-    needs = ["event_time"] if study.windows or (known is not None and not values_of) else []
+    needs = ["event_time"] if study.windows or (recognised is not None and not values_of) else []
     needs += [study.groups.field] if study.groups else []
     return {
         "fields": {"attribute": attribute.name, "service": version.service, **same},

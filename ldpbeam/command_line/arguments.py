@@ -137,9 +137,9 @@ class Parser(argparse.ArgumentParser):
                 raise UserError(f"{name}: it is an option of Beam: name an engine, as in --runner direct")
             refuse(rest, self.options)
         if rest:
-            known = _beam_parser()
-            _, unknown = known.parse_known_args(rest)
-            refuse(unknown, [*self.options, *known.options])
+            beams = _beam_parser()
+            _, unknown = beams.parse_known_args(rest)
+            refuse(unknown, [*self.options, *beams.options])
         return options, rest
 
 

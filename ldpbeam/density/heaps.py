@@ -67,8 +67,8 @@ def combs(first: int, blocks: int) -> Iterator[tuple[Heaps, float]]:
 
 def of_each(blocks: int) -> list[Heaps]:
     """A height of its own for each value; none if there are many."""
-    each = tuple((block,) for block in range(blocks if blocks <= MOST_VALUES else 0))
-    return [Heaps(EACH, each, 0.0, deviation) for deviation in OF_VALUES if each]
+    single = tuple((block,) for block in range(blocks if blocks <= MOST_VALUES else 0))
+    return [Heaps(EACH, single, 0.0, deviation) for deviation in OF_VALUES if single]
 
 
 def with_heaps(likelihood: Likelihood, smooth: Sequence[Fit], spiked: Fit, first: int) -> Iterator[Fit]:
@@ -81,22 +81,22 @@ def with_heaps(likelihood: Likelihood, smooth: Sequence[Fit], spiked: Fit, first
         first: the number of the first value, in steps from zero.
     """
     blocks, best = len(likelihood.sizes), smooth[0]
-    known = list(combs(first, blocks))
+    candidates = list(combs(first, blocks))
     # Heaps are as likely beside all smooth densities together as these are.
     many = sum(math.exp(min(fit.log_weight - best.log_weight, 0.0)) for fit in smooth)
-    each = [_beside(likelihood, best, own, many * OF_EACH) for own in of_each(blocks)]
-    each = [fit for fit in each if fit.mode.log_evidence > best.mode.log_evidence + ASKED]
-    yield from each
+    of_values = [_beside(likelihood, best, own, many * OF_EACH) for own in of_each(blocks)]
+    of_values = [fit for fit in of_values if fit.mode.log_evidence > best.mode.log_evidence + ASKED]
+    yield from of_values
     for _ in range(MOST_COMBS):
-        tried = _promising(likelihood, best, known)
-        found = [_beside(likelihood, best, own, many * chance) for own, chance in tried]
-        yield from found
-        before, best, many = best, max((best, *found), key=lambda fit: fit.log_weight), 1.0
+        tried = _promising(likelihood, best, candidates)
+        combed = [_beside(likelihood, best, own, many * chance) for own, chance in tried]
+        yield from combed
+        before, best, many = best, max((best, *combed), key=lambda fit: fit.log_weight), 1.0
         if best is before:
             break
         if before is smooth[0] and spiked.prior.spikes and spiked.log_weight > best.log_weight - HOPELESS:
             yield from (_beside(likelihood, spiked, own, chance) for own, chance in tried)
-    if best is smooth[0] or any(fit.log_weight > best.log_weight for fit in each):
+    if best is smooth[0] or any(fit.log_weight > best.log_weight for fit in of_values):
         return
     # With a comb that is found the rest may be smoother, its teeth uneven, and other values spikes.
     smoother = [

@@ -123,10 +123,10 @@ class Linearised:
             np.linalg.LinAlgError: if no solution is finite.
         """
         moved = self._moved(_tridiagonal(self.lower, self.diagonal, self.upper, right))
-        known = lu_solve(self.factors, self._projected(moved), check_finite=False)
-        curved = self.means @ (known[1:] - self.shares * known[0])
+        projected = lu_solve(self.factors, self._projected(moved), check_finite=False)
+        curved = self.means @ (projected[1:] - self.shares * projected[0])
         spread = np.repeat(curved, self.sizes) if self.basis is None else curved @ self.basis
-        right = right - self.free * known[0] - self.per_slope * spread
+        right = right - self.free * projected[0] - self.per_slope * spread
         solution = _tridiagonal(self.lower, self.diagonal, self.upper, right)
         if not np.isfinite(solution).all():
             raise np.linalg.LinAlgError("the solution is not finite")

@@ -106,8 +106,8 @@ def estimator_named(name: str) -> Estimator:
     Raises:
         ValueError: if no estimator has this name.
     """
-    known = registered_estimators()
-    if name not in known:
-        meant = did_you_mean(name, known, after=" ")
-        raise ValueError(f"unknown estimator {name!r}; {meant}there are: {', '.join(known)}")
-    return known[name]
+    estimators = registered_estimators()
+    if name not in estimators:
+        meant = did_you_mean(name, estimators, after=" ")
+        raise ValueError(f"unknown estimator {name!r}; {meant}there are: {', '.join(estimators)}")
+    return estimators[name]

@@ -29,8 +29,8 @@ def slots_p_value(slots: SlotChannel, counts: Floats, reports: int) -> float:
     # The probabilities of at most and of at least each count; scipy.stats takes a second to import.
     below = np.where(table < reports, betainc(np.maximum(reports - table, 1.0), table + 1.0, 1.0 - low), 1.0)
     above = np.where(table > 0.0, betainc(np.maximum(table, 1.0), reports - table + 1.0, high), 1.0)
-    each = min(1.0, 2.0 * table.size * float(min(below.min(), above.min())))
-    return min(1.0, 2.0 * min(each, _sum_p_value(slots, float(table[:, 1:].sum()) / reports, reports)))
+    of_cells = min(1.0, 2.0 * table.size * float(min(below.min(), above.min())))
+    return min(1.0, 2.0 * min(of_cells, _sum_p_value(slots, float(table[:, 1:].sum()) / reports, reports)))
 
 
 def _sum_p_value(slots: SlotChannel, mean: float, reports: int) -> float:

@@ -75,13 +75,13 @@ def reach(
     # A partition that appeared after earlier runs is read from its beginning.
     begin = _places(brokers, ends, EARLIEST if positions else asked.begin)
     new = _new(brokers, ends, read or {})
-    known = {
+    begun = {
         each: min(offset, new.get(each, offset), ends[each][1])
         for each, offset in positions.items()
         if each in ends
     }
-    removed = {each: (offset, ends[each][0]) for each, offset in known.items() if offset < ends[each][0]}
-    begin |= {each: max(offset, ends[each][0]) for each, offset in known.items()}
+    removed = {each: (offset, ends[each][0]) for each, offset in begun.items() if offset < ends[each][0]}
+    begin |= {each: max(offset, ends[each][0]) for each, offset in begun.items()}
     shared = asked.group is not None and not positions and brokers.has_committed(asked.group, ends)
     afters = {each: after for each, (_, after) in ends.items()}
     others = asked.group if shared else None

@@ -88,19 +88,19 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
     if isinstance(domain, Vector):
         inner = build_mechanism(name, domain.values, epsilon, **options)
         return SampledCoordinate(epsilon=epsilon, size=domain.size, inner=inner)
-    known = registered_mechanisms()
+    mechanisms = registered_mechanisms()
     if name == AUTO and isinstance(domain, Categories):
         name = better_oracle(domain.size, epsilon)
-    if name not in known:
-        meant = did_you_mean(name, known, after=" ")
-        fit = [candidate for candidate, kind in known.items() if isinstance(domain, kind.domain_type)]
+    if name not in mechanisms:
+        meant = did_you_mean(name, mechanisms, after=" ")
+        fit = [candidate for candidate, kind in mechanisms.items() if isinstance(domain, kind.domain_type)]
         choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
         raise ValueError(
             f"unknown mechanism {name!r}; {meant}for {kind_of(domain)} there are: {', '.join(choices)}"
         )
-    mechanism = known[name]
+    mechanism = mechanisms[name]
     if not isinstance(domain, mechanism.domain_type):
-        fit = [candidate for candidate, kind in known.items() if isinstance(domain, kind.domain_type)]
+        fit = [candidate for candidate, kind in mechanisms.items() if isinstance(domain, kind.domain_type)]
         raise ValueError(
             f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}; for {kind_of(domain)} there are: "
             f"{', '.join(fit)}"

@@ -56,18 +56,18 @@ def plan_command(options: argparse.Namespace) -> int:
 
 def _tried(study: Study, wanted: set[str], asked: list[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Each attribute with the populations of a line: one that is asked for and its domain has, or all."""
-    known = {
+    possible = {
         name: names_for(study.attribute(name).domain)
         for name in study.described_names
         if name in wanted and untried(study.attribute(name)) is None
     }
     for population in asked:
-        if known and not any(population in names for names in known.values()):
-            there = "; ".join(f"{name!r} can have {', '.join(names)}" for name, names in known.items())
+        if possible and not any(population in names for names in possible.values()):
+            there = "; ".join(f"{name!r} can have {', '.join(names)}" for name, names in possible.items())
             raise UserError(f"--simulate {population}: {there}")
     return [
         (name, populations)
-        for name, names in known.items()
+        for name, names in possible.items()
         for populations in ([(one,) for one in asked if one in names] if asked else [names])
     ]
 

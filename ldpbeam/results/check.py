@@ -62,8 +62,8 @@ def _as_texts(row: Checked, names: Mapping[Bounds, str]) -> dict[str, str]:
     certain, smooth = row.certain, row.if_smooth if row.if_smooth != row.certain else None
     low, high = certain or smooth or (math.nan, math.nan)
     digits = digits_of(low, high, 6, of_width=2) if low == low else 6
-    known = [row.value, *(smooth or ())]
-    unlikely = row.verdict == POSSIBLY and smooth and not any(map(row.condition.beyond, known))
+    numbers = [row.value, *(smooth or ())]
+    unlikely = row.verdict == POSSIBLY and smooth and not any(map(row.condition.beyond, numbers))
     return {
         **as_texts(row.key, names),
         "condition": row.condition.text,

@@ -94,9 +94,9 @@ def dead_letters_command(options: argparse.Namespace) -> int:
 
 
 def _only(reasons: list[Reason], reason: str, folder: str) -> list[Reason]:
-    known = [entry.reason for entry in reasons]
-    if reason not in known:
-        hint = meant_or_known(reason, known)
+    names = [entry.reason for entry in reasons]
+    if reason not in names:
+        hint = meant_or_known(reason, names)
         raise UserError(f"--reason {reason}: {folder} has no dead letters of this reason; {hint}")
     return [entry for entry in reasons if entry.reason == reason]
 

@@ -153,19 +153,19 @@ def evaluation(
     Raises:
         StudyError: if the study, or its attribute, does not allow what is asked.
     """
-    known = study.attribute(name)
-    if isinstance(known.domain, Pair) and (mechanisms or estimators):
+    compiled = study.attribute(name)
+    if isinstance(compiled.domain, Pair) and (mechanisms or estimators):
         raise StudyError(f"{name!r} is a pair: other epsilons can be tried, and its attributes each alone")
     # With other mechanisms, their studies are refused below.
     for estimator in () if mechanisms else estimators:
         try:
-            check(estimator, known, known.services, {})
+            check(estimator, compiled, compiled.services, {})
         except ValueError as error:
             raise StudyError(f"estimator {estimator}: {error}") from None
     for epsilon in epsilons:
         if not 0.0 < epsilon < math.inf:
             raise StudyError(f"epsilon {epsilon:g}: a number above 0")
-    can_have = names_for(known.domain)
+    can_have = names_for(compiled.domain)
     for population in populations:
         if population not in can_have:
             raise StudyError(f"population {population}: {name!r} can have {', '.join(can_have)}")
@@ -222,11 +222,11 @@ def run(wanted: Evaluation, processes: int, done: Callable[[int], None] = lambda
     Raises:
         UserError: if a process was killed.
     """
-    found: dict[Case, Errors] = {}
+    by_case: dict[Case, Errors] = {}
     for case, errors in _computed(wanted, processes):
-        found[case] = errors
-        done(len(found))
-    return [found[case] for case in wanted.cases]
+        by_case[case] = errors
+        done(len(by_case))
+    return [by_case[case] for case in wanted.cases]
 
 
 def _one(given: Evaluation, case: Case) -> Errors:

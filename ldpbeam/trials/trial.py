@@ -69,21 +69,21 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
     parts = list(_parts(attribute, draw, users, rng))
     statistic = merge([part for _, part in parts])
     snapshot, summary = Snapshot(name, None, None, 0, statistic), study.described(name).summary
-    found = answers(study, snapshot, with_intervals=False)
+    estimates = answers(study, snapshot, with_intervals=False)
     if isinstance(attribute.domain, Pair):
         together = _columns(attribute.domain, np.concatenate([values for values, _ in parts]))
         true = [
             side.from_unit(column) if isinstance(side, Numeric) else column
             for side, column in zip(attribute.domain.sides, together, strict=True)
         ]
-        return {key: errors_of_pair(answer.pair, *true) for key, answer in found.items() if answer.pair}
+        return {key: errors_of_pair(answer.pair, *true) for key, answer in estimates.items() if answer.pair}
     people = _people([values for values, _ in parts], attribute)
     truth = truth_of(study, name, None, None, people)
     assert truth is not None
     return {
         estimate: errors_of(estimate_record(study, snapshot, estimate, answer), study, people)
         | errors_of_papers(answer, summary, truth, attribute.domain)
-        for estimate, answer in found.items()
+        for estimate, answer in estimates.items()
     }
 
 

@@ -142,8 +142,8 @@ def _unbiased(present: list[Supports]) -> Floats:
     shares = [(one.supports / np.maximum(one.reports, 1.0) - one.q) / (one.p - one.q) for one in present]
     weights = np.array([one.information(_inside(share)) for one, share in zip(present, shares, strict=True)])
     total = weights.sum(axis=0)
-    known = total > 0.0
-    return np.asarray((weights * shares).sum(axis=0)[known] / total[known])
+    reported = total > 0.0
+    return np.asarray((weights * shares).sum(axis=0)[reported] / total[reported])
 
 
 def means_of(parts: list[KeyReports], frequencies: Floats) -> Floats:
@@ -153,16 +153,16 @@ def means_of(parts: list[KeyReports], frequencies: Floats) -> Floats:
     averaged over a grid, each pair weighted by the likelihood of all sums.
     """
     weights = np.array([1.0 / part.variances for part in parts])
-    known = weights.sum(axis=0)
-    seen = known > 0.0
-    sums = (weights * np.array([part.sums for part in parts])).sum(axis=0)[seen] / known[seen]
+    precisions = weights.sum(axis=0)
+    seen = precisions > 0.0
+    sums = (weights * np.array([part.sums for part in parts])).sum(axis=0)[seen] / precisions[seen]
     centres, spreads = (grid.ravel()[:, None] for grid in np.meshgrid(CENTRES, SPREADS))
-    variances = 1.0 / known[seen] + (frequencies[seen] * spreads) ** 2
+    variances = 1.0 / precisions[seen] + (frequencies[seen] * spreads) ** 2
     far = sums - frequencies[seen] * centres
     log_likelihoods = -0.5 * (far**2 / variances + np.log(variances)).sum(axis=1)
     chances = np.exp(log_likelihoods - log_likelihoods.max())
     chances /= chances.sum()
-    moved = np.zeros((len(chances), len(known)))
+    moved = np.zeros((len(chances), len(precisions)))
     moved[:, seen] = spreads**2 * frequencies[seen] * far / variances
     means: Floats = chances @ np.clip(centres + moved, -1.0, 1.0)
     return means

@@ -97,8 +97,8 @@ class Posterior:
             tilt += missing / slope
             if not low < tilt < high:
                 # Newton's step left the interval: halve it, or double the step where it has no end.
-                known = math.isfinite(low) and math.isfinite(high)
-                tilt = 0.5 * (low + high) if known else 2.0 * (low if missing > 0.0 else high)
+                bracketed = math.isfinite(low) and math.isfinite(high)
+                tilt = 0.5 * (low + high) if bracketed else 2.0 * (low if missing > 0.0 else high)
         return plain * (1.0 / float(self.sizes @ plain))
 
     def quantiles(self) -> Floats:

@@ -47,9 +47,9 @@ def estimates_by_version(question: Question, versions: Sequence[int]) -> tuple[F
         counts = question.statistic.histograms[index], question.reports_of(index)
         estimates.append(question.mechanism(index).key_values(*counts))
         weights.append(question.mechanism(index).precisions(*counts))
-    known = np.sum(weights, axis=0)
+    total = np.sum(weights, axis=0)
     # For a key without reports all channels have the same estimate, frequency 0 and the middle as mean.
-    shares = np.divide(weights, known, out=np.full(np.shape(weights), 1.0 / len(versions)), where=known > 0.0)
+    shares = np.divide(weights, total, out=np.full(np.shape(weights), 1.0 / len(versions)), where=total > 0.0)
     frequencies, means = (shares * np.array(estimates)).sum(axis=0)
     return frequencies, means
 

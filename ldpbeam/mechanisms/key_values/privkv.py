@@ -145,8 +145,8 @@ class PrivKV(WholeReports, KeyValueMechanism):
         """
         key_sums = self.key_sums(histogram, reports)
         p1, p2 = self.probabilities
-        known = key_sums.asked * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
-        return known, key_sums.present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
+        of_frequency = key_sums.asked * (2.0 * p1 - 1.0) ** 2 / (p1 * (1.0 - p1))
+        return of_frequency, key_sums.present * ((2.0 * p2 - 1.0) * p1 / (1.0 - p1)) ** 2
 
     def key_values_of(self, weights: Floats) -> tuple[Floats, Floats]:
         """The share of the present states among a key's states, and the share of +1 in these (equation 2).

@@ -181,8 +181,8 @@ def _differences(
         )
         for one, two in sides
     ]
-    found = between(pairs, study, overlap=overlap)
-    return [row for row in found.comparison.differences if row.family in ("means", "shares")]
+    compared = between(pairs, study, overlap=overlap)
+    return [row for row in compared.comparison.differences if row.family in ("means", "shares")]
 
 
 def _stripped(record: EstimateRecord) -> EstimateRecord:

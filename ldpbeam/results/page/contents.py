@@ -60,11 +60,11 @@ def content_of(
     changes = compared_at(results, events or {})
     chapters = []
     for index, name in enumerate(names):
-        own = [record for record in records if record.attribute == name]
-        subject = Subject(name, with_totals(own), results.clock, marked)
+        of_name = [record for record in records if record.attribute == name]
+        subject = Subject(name, with_totals(of_name), results.clock, marked)
         charted, people_of_name = index < MOST_CHARTED, people.get(attribute_of(name))
         truths = _truths(study, subject, people_of_name) if study and people_of_name else {}
-        drawn = [record for record in own if record.distribution]
+        drawn = [record for record in of_name if record.distribution]
         chapters.append(
             Chapter(
                 name,
@@ -72,8 +72,8 @@ def content_of(
                 _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names))),
                 "" if charted else "Its charts are left out, to keep the page small.",
                 answer_of(subject, study, sentences_of(changes, name)),
-                caution_of(own, bar_width(drawn) if drawn else 0.0),
-                notes_of(own),
+                caution_of(of_name, bar_width(drawn) if drawn else 0.0),
+                notes_of(of_name),
             )
         )
     return Content(
@@ -133,8 +133,8 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
     ]
     if users and len(windows) > 1:
         parts[:2] = [" ".join(parts[:2])]
-    each = " in a window" if windows else ""
-    most = f"Each person spent at most epsilon {max(spent):g} on an attribute{each}. " if spent else ""
+    per_window = " in a window" if windows else ""
+    most = f"Each person spent at most epsilon {max(spent):g} on an attribute{per_window}. " if spent else ""
     return [
         "{}.".format(" \u00b7 ".join(parts)),
         f"{most}Noise was added to every answer before it was sent.",
@@ -144,8 +144,8 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
 def _span(windows: Collection[tuple[str | None, str | None]], clock: Clock | None) -> str:
     """The time of all windows, and whose clocks show it."""
     start, end = min(start or "" for start, _ in windows), max(end or "" for _, end in windows)
-    place = "UTC" if clock is None else clock.zone.rpartition("/")[2].replace("_", " ")
-    return f"{words.span(*shown_times(Subset(start, end, None, 0), clock))} ({place})"
+    zone = "UTC" if clock is None else clock.zone.rpartition("/")[2].replace("_", " ")
+    return f"{words.span(*shown_times(Subset(start, end, None, 0), clock))} ({zone})"
 
 
 def _estimates(subject: Subject, most: int) -> Table:
