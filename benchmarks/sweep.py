@@ -104,7 +104,13 @@ def keys(draw: np.random.Generator, options: dict[str, Any]) -> tuple[dict[str, 
     """An attribute of keys and their numbers, and what draws its people."""
     d, centres = int(draw.choice([3, 12])), draw.random(12)
     names, chance = [f"k{place}" for place in range(d)], draw.uniform(0.1, 0.7, d)
-    mechanism = {"mechanism": str(draw.choice(OF_KEYS)), "epsilon": float(draw.choice(EPSILONS))}
+    mechanism: dict[str, Any] = {
+        "mechanism": str(draw.choice(OF_KEYS)),
+        "epsilon": float(draw.choice(EPSILONS)),
+    }
+    if mechanism["mechanism"].startswith("pckv"):
+        # People with more keys than that count less.
+        mechanism["padding"] = d
 
     def people(n: int, rng: np.random.Generator) -> list[dict[str, float]]:
         have, values = rng.random((n, d)) < chance, np.clip(rng.normal(centres[:d], 0.2, (n, d)), 0.0, 1.0)

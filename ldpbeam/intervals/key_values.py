@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,6 +18,7 @@ from ldpbeam.intervals.answer import WantedIntervals, each_level
 from ldpbeam.intervals.bounded import within_one
 from ldpbeam.intervals.liars import NO_BOUND
 from ldpbeam.mechanisms.key_values.mechanism import KeySums
+from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 
 #: How the intervals are computed, in words.
 FREQUENCIES = "unbiased frequencies and their variance, within [0, 1]"
@@ -47,7 +49,8 @@ def explain_keys(attribute: Attribute) -> str:
     """Which quantities of keys have intervals, and how the intervals are computed."""
     biased = [version.label for version in attribute.versions if version.mechanism.round > 1]
     none = f"; none with {', '.join(biased)}, where {BIASED}" if biased else ""
-    return f"the frequency of every key ({FREQUENCIES}) and its mean ({MEANS}){none}"
+    frequencies = _frequencies(version.mechanism for version in attribute.versions)
+    return f"the frequency of every key ({frequencies}) and its mean ({MEANS}){none}"
 
 
 def keys_intervals(question: Question, wanted: WantedIntervals) -> Intervals:
@@ -70,8 +73,15 @@ def keys_intervals(question: Question, wanted: WantedIntervals) -> Intervals:
         ends=by_condition(
             certain={"frequencies": frequencies, "key_means": means}, largest={"frequencies": largest}
         ),
-        methods={"frequencies": FREQUENCIES, "key_means": MEANS},
+        methods={"frequencies": _frequencies(question.mechanisms), "key_means": MEANS},
     )
+
+
+def _frequencies(mechanisms: Iterable[Any]) -> str:
+    """How intervals of frequencies are computed; people who have more keys than padding count less."""
+    paddings = [own.padding for own in mechanisms if isinstance(own, PaddedKeyValueMechanism)]
+    few = f"; if nobody has more keys than the padding, {min(paddings)}" if paddings else ""
+    return FREQUENCIES + few
 
 
 def _unbiased(sums: KeySums) -> KeyMoments:

@@ -17,7 +17,7 @@ from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.intervals import WantedIntervals
 from ldpbeam.intervals.computing import StatisticIntervals
-from ldpbeam.intervals.key_values import keys_intervals
+from ldpbeam.intervals.key_values import FREQUENCIES, keys_intervals
 from ldpbeam.intervals.liars import NO_BOUND
 from ldpbeam.intervals.means import mean_interval
 from ldpbeam.intervals.strict import strict_intervals
@@ -176,6 +176,8 @@ def test_keys_with_values_have_none() -> None:
     attribute = attribute_of(domain, build_mechanism("pckv_ue", domain, 2.0))
     values = KeyValuePairs(np.arange(501), np.arange(500) % 2, np.random.default_rng(1).random(500))
     question = question_of(attribute, values, 1)
+    how = keys_intervals(question, WantedIntervals()).methods["frequencies"]
+    assert how == f"{FREQUENCIES}; if nobody has more keys than the padding, 1"
     held = keys_intervals(question, WantedIntervals(liars=0.01))
     assert not held.ends and {*held.methods.values()} == {NO_BOUND}
 
