@@ -102,18 +102,24 @@ class Subject:
         """Whether there are several groups."""
         return len(self.groups) > 1
 
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of estimates, in the order of the study."""
+        return list(dict.fromkeys(record.name for record in self.records))
+
     def title_of(self, record: EstimateRecord) -> str:
         """The group and the name of an estimate, each where there are several."""
         group = Subset.of(record).label if self.by_group else ""
-        several = len({own.name for own in self.records}) > 1
-        return ", ".join(filter(None, (group, record.name if several else "")))
+        return ", ".join(filter(None, (group, record.name if len(self._names) > 1 else "")))
 
     @property
     def titles(self) -> list[str]:
         """The titles of all estimates, by group and then in the order of the study."""
-        names = list(dict.fromkeys(record.name for record in self.records))
         places = {
-            self.title_of(record): (self.groups.index(Subset.of(record).label), names.index(record.name))
+            self.title_of(record): (
+                self.groups.index(Subset.of(record).label),
+                self._names.index(record.name),
+            )
             for record in self.records
         }
         return sorted(places, key=places.__getitem__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +54,21 @@ def distribution(*records: EstimateRecord) -> Figure:
     figure = distributions(Subject("x", records), {})
     assert figure is not None
     return figure
+
+
+def test_titles_look_at_all_estimates_as_often_however_many_there_are() -> None:
+    class Records(list[EstimateRecord]):
+        looks = 0
+
+        def __iter__(self) -> Iterator[EstimateRecord]:
+            self.looks += 1
+            return super().__iter__()
+
+    few, many = Records([of_service("a")]), Records([of_service("a")] * 50)
+    for records in (few, many):
+        subject = Subject("x", records)
+        assert {*map(subject.title_of, records), *subject.titles} == {""}
+    assert few.looks == many.looks
 
 
 @pytest.mark.parametrize(
