@@ -18,7 +18,7 @@ import numpy as np
 
 from ldpbeam.attributes import Attribute
 from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH, LARGEST, Ends, Intervals
-from ldpbeam.domains import Categories, KeyValues
+from ldpbeam.domains import Categories, KeyValues, Numeric
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.fit import FitTest, fit_tests
@@ -26,7 +26,7 @@ from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.any_look import FOR_ALL_LOOKS, REMEMBERED
 from ldpbeam.intervals.flags import MISFIT, MISFIT_TAILS, MISFIT_USERS
 from ldpbeam.intervals.key_values import explain_keys, keys_intervals
-from ldpbeam.intervals.liars import honest
+from ldpbeam.intervals.liars import NO_BOUND, honest
 from ldpbeam.intervals.means import has_sums, mean_interval
 from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import UNBIASED_SHARES, of_shares
@@ -51,6 +51,8 @@ def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
     """A sentence on the intervals of an attribute's estimates, and how they are computed."""
     if wanted is None:
         return f"Estimates of {attribute.name!r} have no intervals."
+    if isinstance(attribute.domain, KeyValues) and wanted.liars:
+        return f"Estimates of {attribute.name!r} have no intervals ({NO_BOUND.removeprefix('none: ')})."
     if isinstance(attribute.domain, Categories):
         kinds = f"the share of every category ({UNBIASED_SHARES})"
     elif isinstance(attribute.domain, KeyValues):
@@ -58,7 +60,9 @@ def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
     else:
         kinds = explain_numbers(attribute)
     together = ", wide enough to hold all shares at once" if wanted.simultaneous else ""
-    named = " Only the mean, and named quantiles and ranges, have certain ones." if wanted.named_only else ""
+    named = ""
+    if wanted.named_only and isinstance(attribute.domain, Numeric):
+        named = " Only the mean, and named quantiles and ranges, have certain ones."
     liars = f" Certain ones are {honest(wanted.liars)}." if wanted.liars else ""
     return (
         f"Estimates of {attribute.name!r} have {100.0 * wanted.level:g}% intervals{together}: of {kinds}. "

@@ -16,7 +16,7 @@ from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Floats, KeyValuePairs, KeyValues, Numeric
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.intervals import WantedIntervals
-from ldpbeam.intervals.computing import StatisticIntervals
+from ldpbeam.intervals.computing import StatisticIntervals, explain
 from ldpbeam.intervals.key_values import FREQUENCIES, keys_intervals
 from ldpbeam.intervals.liars import NO_BOUND
 from ldpbeam.intervals.means import mean_interval
@@ -178,6 +178,13 @@ def test_keys_with_values_have_none() -> None:
     question = question_of(attribute, values, 1)
     how = keys_intervals(question, WantedIntervals()).methods["frequencies"]
     assert how == f"{FREQUENCIES}; if nobody has more keys than the padding, 1"
+    assert explain(attribute, WantedIntervals(named_only=True)).count("certain ones") == 0
+    assert explain(attribute, WantedIntervals(liars=0.01)) == (
+        "Estimates of 'x' have no intervals (nothing bounds what liars can do to it)."
+    )
+    numbers = attribute_of(UNIT, build_mechanism("square_wave", UNIT, 1.0), buckets=64)
+    both = explain(numbers, WantedIntervals(liars=0.01, named_only=True))
+    assert "Only the mean, and named quantiles" in both and both.endswith("honest people, if at most 1% lie.")
     held = keys_intervals(question, WantedIntervals(liars=0.01))
     assert not held.ends and {*held.methods.values()} == {NO_BOUND}
 
