@@ -8,6 +8,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.io.gcp.pubsub import PubsubMessage
+from apache_beam.utils.timestamp import Timestamp
 from google.pubsub_v1.types import PubsubMessage as PubSubMessages
 from google.pubsub_v1.types import ReceivedMessage
 
@@ -71,6 +72,20 @@ OF_OTHER_TYPES = {
     "groups in lists": {"city": pa.array([["a"], ["b"]])},
     "report ids as numbers": {"report_id": pa.array([1, 2])},
 }  # fmt: skip
+
+
+def test_where_elements_have_the_time_every_report_of_a_batch_has_that_of_its_batch() -> None:
+    decode = _Decode(wanted_columns(STUDY, None, None), True, Disclosure())
+    decode.start_bundle()
+    outputs = decode.process(pa.RecordBatch.from_pydict(COLUMNS), Timestamp(1_795_172_400))
+    (found,) = (each for each in outputs if isinstance(each, pa.RecordBatch))
+    assert found["event_time"].to_pylist() == [1_795_172_400_000] * 2
+
+
+def test_a_batch_with_two_columns_of_one_name_is_named() -> None:
+    batch = pa.RecordBatch.from_arrays([COLUMNS["user_id"]] * 2, names=["user_id", "user_id"])
+    with pytest.raises(ValueError, match="a RecordBatch has several columns 'user_id': leave one"):
+        decoded_of(batch)
 
 
 @pytest.mark.parametrize("whole", [False, True])
