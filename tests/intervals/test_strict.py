@@ -318,13 +318,6 @@ def test_a_function_chosen_badly_gives_a_wide_interval_and_no_false_one(
     assert held(bad, values).all()
 
 
-def test_a_solver_that_stops_at_once_gives_a_wide_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = np.random.default_rng(2).beta(3.0, 5.0, 20_000) * 10.0
-    monkeypatch.setattr(certain, "MOST_STEPS", 0)
-    intervals = of_people(DESIGNS["square_wave"], values, 1)
-    assert np.diff(bounds(intervals, "ranges"))[0] == 1.0 and held(intervals, values).all()
-
-
 def test_they_depend_on_the_counts_alone() -> None:
     attribute, rng = DESIGNS["square_wave"], np.random.default_rng(4)
     parts = [statistic_of(attribute, rng.random(3_000), rng) for _ in range(3)]

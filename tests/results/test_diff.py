@@ -106,12 +106,6 @@ def test_numbers_that_one_side_lacks_differ_whichever_side_it_is() -> None:
         assert [own.number for own in found.differences] == ["mean", "share from 0 to 2"]
 
 
-def test_numbers_without_an_error_are_not_judged() -> None:
-    found = compared(results(paid(intervals=None)), results(paid(frequencies=(0.9, 0.1))))
-    assert [(own.error, own.beyond) for own in found.differences] == [(None, False)] * 2
-    assert not found.differs
-
-
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--if-smooth",), 1)])
 def test_the_exit_code_counts_what_differs_if_people_are_smooth_where_it_is_asked_to(
     options: tuple[str, ...], code: int, command: Any, monkeypatch: pytest.MonkeyPatch
