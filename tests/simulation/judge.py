@@ -164,16 +164,20 @@ def _taken_late(left: Left, late: list[Place], met: Counter[str]) -> set[Place]:
         for message in left.sent.messages
         for row, report in enumerate(message.reports)
     }
-    # A report was taken in time if its window has one more of its payload than without it.
+    # A report was taken in time if its window has one more of its payload than without it. One that was taken
+    # may stand for a later report of its user, so those before it are looked at again.
     taken: set[Place] = set()
-    for place in late:
-        report = reports[place]
-        for window in windows_of(left.sent, report.time)[:1]:
-            ours = left.windows.get(window, {}).get(report.service, Counter())
-            trial = came_in_time(left.sent, left.now, taken)
-            without = histograms(kept(left.sent, trial, window)).get(report.service, Counter())
-            if ours[report.payload] > without[report.payload]:
-                taken.add(place)
+    looked = -1
+    while looked < len(taken):
+        looked = len(taken)
+        for place in late:
+            report = reports[place]
+            for window in windows_of(left.sent, report.time)[:1]:
+                ours = left.windows.get(window, {}).get(report.service, Counter())
+                trial = came_in_time(left.sent, left.now, taken)
+                without = histograms(kept(left.sent, trial, window)).get(report.service, Counter())
+                if ours[report.payload] > without[report.payload]:
+                    taken.add(place)
     return taken
 
 

@@ -22,6 +22,11 @@ def test_a_stream_says_what_the_judge_says(first: int) -> None:
 
 
 @pytest.mark.slow
+def test_the_judge_tells_which_late_reports_were_taken_where_one_stands_for_another() -> None:
+    simulate(82_133, Counter())
+
+
+@pytest.mark.slow
 def test_all_faults_and_states_were_met() -> None:
     """It runs after the seeds, in their process: a file of tests is one process's."""
     assert not COMMON.difference(_met)
