@@ -62,12 +62,10 @@ NAMES = ("tells", "warns", "dies", "divides", "has_no_memory", "sleeps")
 
 
 def install(site: Path) -> None:
-    """Write the package, and one that is broken, into a folder of packages."""
-    packages = {"odd": (CODE, NAMES), "broken": ("raise ZeroDivisionError('half')", ("half",))}
-    for package, (code, names) in packages.items():
-        about = site / f"{package}-1.0.dist-info"
-        about.mkdir(parents=True)
-        (site / f"{package}_code.py").write_text(code)
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        entries = "".join(f"{name} = {package}_code:{name}\n" for name in names)
-        (about / "entry_points.txt").write_text(f"[ldpbeam.estimators]\n{entries}")
+    """Write the package into a folder of packages."""
+    about = site / "odd-1.0.dist-info"
+    about.mkdir(parents=True)
+    (site / "odd_code.py").write_text(CODE)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
+    entries = "".join(f"{name} = odd_code:{name}\n" for name in NAMES)
+    (about / "entry_points.txt").write_text(f"[ldpbeam.estimators]\n{entries}")
