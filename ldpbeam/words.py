@@ -27,6 +27,8 @@ def number(value: float | None) -> str:
 def rounded(value: float | None, ends: tuple[float, float] | None = None, *, share: bool = False) -> str:
     """A number with the digits that its interval leaves: the last one is at most a third of its half width.
 
+    Where that leaves fewer than two significant digits, the number has one more.
+
     Args:
         value: the number; None for an empty text.
         ends: its interval; without one it keeps four digits.
@@ -36,6 +38,8 @@ def rounded(value: float | None, ends: tuple[float, float] | None = None, *, sha
         return percent(value) if share else number(value)
     times = 100 if share else 1
     digits = -math.floor(math.log10(times * (ends[1] - ends[0]) / 6))
+    if value and math.floor(math.log10(abs(times * value))) + digits < 1:
+        digits += 1
     # Zero is added so that no zero has a sign.
     return f"{round(times * value, digits) + 0.0:,.{max(digits, 0)}f}{'%' if share else ''}"
 

@@ -25,7 +25,7 @@ import numpy as np
 from ldpbeam.answers.named_numbers import Numbers, by_key, normal_quantile, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH
-from ldpbeam.domains import Floats, as_text
+from ldpbeam.domains import Floats, as_text, digits_of
 from ldpbeam.intervals.any_look import widening
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 
@@ -276,7 +276,8 @@ def _blurred(record: EstimateRecord) -> Iterator[Numbers]:
     if (given := record.intervals) is None:
         return
     for mechanism, blurred in given.blurred.items():
-        names = [f"share up to about {as_text(at)} ({mechanism})" for at in blurred.at]
+        digits = digits_of(min(blurred.at), max(blurred.at), 6, of_width=5)
+        names = [f"share up to about {as_text(float(f'{at:.{digits}g}'))} ({mechanism})" for at in blurred.at]
         shares, errors = np.array(blurred.shares), np.array(blurred.errors)
         reach = normal_quantile(0.5 + given.level / 2) * errors
         ends = {CERTAIN: np.column_stack((shares - reach, shares + reach))}

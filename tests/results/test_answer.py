@@ -16,6 +16,7 @@ from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.html import Answer
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
+from ldpbeam.words import rounded
 
 CHANGE = "change since 10:00\u201311:00"
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12, 13)]
@@ -59,7 +60,7 @@ def test_the_last_complete_window_is_compared_with_the_one_before() -> None:
     assert said.startswith("Since 10:00\u201311:00: rose by 7.0 (4.2 to")
     small = answer(mean(5.0, 1.0, 0), mean(7.0, 1.0, 1))
     assert rows(small)[0][CHANGE].endswith(": may be chance")
-    assert small.sentences == ["Since 10:00\u201311:00: changes may be chance."]
+    assert small.sentences == ["Since 10:00\u201311:00: no mean changed for certain."]
 
 
 def test_changes_of_all_groups_hold_together() -> None:
@@ -85,7 +86,7 @@ def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_name
     assert made.headline == "Mean price by group"
     assert made.sentences == ["b and c are certainly higher than a and d. Other differences may be chance."]
     assert [row["group"] for row in rows(made)] == ["a", "b", "c", "d"]
-    assert answer(records[0], records[3]).sentences == ["No group is certainly higher than another."]
+    assert answer(records[0], records[3]).sentences == ["No group's mean is certainly higher than another's."]
     several = answer(*with_totals([records[0], records[1], mean(50.0, 1.0, group="e", reports=50)]))
     # 100, 90 and 50 reports: the total comes first.
     assert several.headline == "Mean price: 25.8 in all; e 50.0, highest; a 10.0, lowest"
@@ -123,10 +124,40 @@ def test_of_categories_it_is_the_most_frequent_one_of_the_last_window() -> None:
     )
     assert made.headline == "Share of car: 45%"
     assert "points" in rows(made)[0][CHANGE]
-    assert made.sentences == ["Since 10:00\u201311:00: changes may be chance."]
+    assert made.sentences == ["Since 10:00\u201311:00: no share changed for certain."]
     assert answer_of(Subject("paid", [paid(categories=None, frequencies=None)]), None) is None
 
 
 @pytest.mark.parametrize("error", [0.0, 1e-12])
 def test_an_interval_without_width_keeps_four_digits(error: float) -> None:
     assert answer(mean(18.59103, error)).headline.startswith("Mean price: 18.59")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(508.69, "500"), (-245.2, "-200"), (4321.0, "4,300"), (0.3, "0")]
+)
+def test_a_wide_interval_leaves_a_number_of_its_size(value: float, text: str) -> None:
+    assert rounded(value, (-2_000.0, 4_000.0)) == text
+
+
+def test_other_shares_in_which_groups_certainly_differ_are_named() -> None:
+    shares = {"a": (0.2, 0.3, 0.5), "b": (0.4, 0.1, 0.5)}
+    made = answer_of(
+        Subject(
+            "paid",
+            [
+                paid(
+                    frequencies=own,
+                    categories=("bus", "bike", "car"),
+                    intervals=held(certain={"frequencies": [(share - 0.04, share + 0.04) for share in own]}),
+                    group=group,
+                )
+                for group, own in shares.items()
+            ],
+        ),
+        None,
+    )
+    assert made is not None and made.sentences == [
+        "No group's share of car is certainly higher than another's. "
+        "Certain differences between groups: share of bus and share of bike."
+    ]

@@ -126,8 +126,8 @@ def test_the_page_of_a_stream_is_written_as_windows_close(
         for path in later:
             (tmp_path / path.name).rename(path)
         written.wait(60)
-    assert [window in pages[0] for window in ("12:00 to 13:00", "10:00 to 11:00")] == [False, True]
-    assert "12:00 to 13:00" in pages[-1]
+    assert [window in pages[0] for window in ("12:00\u201313:00", "10:00\u201311:00")] == [False, True]
+    assert "12:00\u201313:00" in pages[-1]
     reloads = ['http-equiv="refresh"' in text for text in pages]
     assert reloads == [True] * (len(pages) - 1) + [False]
 

@@ -235,6 +235,11 @@ def _orders(current: Mapping[str, _Known], study: Study | None, name: str) -> tu
         said.append("Further differences between groups are certain.")
     if sum(below.values()) < len(pairs):
         said.append(
-            "Other differences may be chance." if above else "No group is certainly higher than another."
+            "Other differences may be chance."
+            if above
+            else f"No group's {name} is certainly higher than another's."
         )
+    differ = dict.fromkeys(row.number for row in rows if row.number != name and row.beyond)
+    if differ:
+        said.append(f"Certain differences between groups: {words.listed(list(differ))}.")
     return named, said

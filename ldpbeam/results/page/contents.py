@@ -132,9 +132,14 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
         f"{words.counted(used, 'report')} from {_KINDS[results.kind]}",
     ]
     if users and len(windows) > 1:
-        parts[:2] = [" ".join(parts[:2])]
+        parts[:2] = [f"{' '.join(parts[:2])}, maybe the same people"]
     per_window = " in a window" if windows else ""
-    most = f"Each person spent at most epsilon {max(spent):g} on an attribute{per_window}. " if spent else ""
+    adds = "; what one person spends on several of them adds up"
+    most = (
+        f"Each person spent at most epsilon {max(spent):g} on an attribute{per_window}{adds}. "
+        if spent
+        else ""
+    )
     return [
         "{}.".format(" \u00b7 ".join(parts)),
         f"{most}Noise was added to every answer before it was sent.",

@@ -36,14 +36,15 @@ def compared_at(results: Results, events: Mapping[str, int]) -> Changes:
 
 
 def sentences_of(changes: Changes, attribute: str) -> list[str]:
-    """A sentence for each event: what certainly changed of an attribute's means, or else of its shares."""
+    """What certainly changed of an attribute after each event: means, or else shares; and how many others."""
     sentences = []
     for name, between in changes.items():
         rows = [row for row in between.comparison.differences if row.key.attribute == attribute]
-        means = [row for row in rows if row.family == "means"]
-        sentences.append(
-            sentence_on(f"After {name}", means or [row for row in rows if row.family == "shares"])
-        )
+        family = "means" if any(row.family == "means" for row in rows) else "shares"
+        said = sentence_on(f"After {name}", [row for row in rows if row.family == family])
+        if others := sum(row.beyond for row in rows if row.family not in (family, "value buckets")):
+            said += f" {words.counted(others, 'other number')} changed for certain (Before and after {name})."
+        sentences.append(said)
     return sentences
 
 
@@ -51,7 +52,8 @@ def sentence_on(opening: str, rows: Sequence[Difference]) -> str:
     """What certainly rose or fell: means of groups, or shares in groups."""
     certain = [_said(row) for row in rows if row.beyond]
     if not certain:
-        return f"{opening}: changes may be chance."
+        number = "mean" if rows and rows[0].family == "means" else "share"
+        return f"{opening}: no {number} changed for certain."
     more = f" and {len(certain) - MOST_NAMED:,} more changes are certain" if len(certain) > MOST_NAMED else ""
     listed = ", ".join(certain[:MOST_NAMED]) + more if more else words.listed(certain)
     return (
