@@ -22,7 +22,7 @@ from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.files.json_lines import decode_lines
 from ldpbeam.schemas.messages.decode import ARROW, JSON, Message, decode_messages
 from ldpbeam.schemas.reports import fields
-from ldpbeam.schemas.reports.columns import NEAR, RECORD, Columns
+from ldpbeam.schemas.reports.columns import LETTERS_KEY, NEAR, RECORD, Columns
 
 RENAMED = {
     "user_id": "uid",
@@ -114,11 +114,15 @@ WAYS: dict[str, tuple[list[Record], Callable[[list[Record], Columns], Iterable[A
 
 
 def found(batches: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Each row with the types of its columns; where a report stands depends on the lengths of names."""
+    """Each row with the types of its columns.
+
+    Where a report stands, and the most letters that its batch may have, depend on the lengths of names.
+    """
     rows = []
     for batch in batches:
         assert isinstance(batch, pa.RecordBatch), batch
         own = batch.drop_columns(["position"])
+        own = own.replace_schema_metadata({**(own.schema.metadata or {}), LETTERS_KEY.encode(): b""})
         rows += [(str(own.schema), repr(row)) for row in own.to_pylist()]
     return sorted(rows)
 
