@@ -13,10 +13,7 @@ from support.channels import assert_products_are_the_matrix
 
 import ldpbeam
 from ldpbeam import Categories, Numeric, build_mechanism
-from ldpbeam.channels import (
-    Channel,
-    StackedChannel,
-)
+from ldpbeam.channels import Channel, StackedChannel
 from ldpbeam.mechanisms import Laplace, Piecewise, SquareWave
 
 

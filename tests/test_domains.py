@@ -18,11 +18,7 @@ AGES = Numeric(18.0, 98.0)
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
-@given(
-    low=st.floats(-1e6, 1e6),
-    width=st.floats(1e-3, 1e6),
-    share=st.floats(0.0, 1.0),
-)
+@given(low=st.floats(-1e6, 1e6), width=st.floats(1e-3, 1e6), share=st.floats(0.0, 1.0))
 def test_from_unit_is_the_inverse_of_to_unit(low: float, width: float, share: float) -> None:
     domain = Numeric(low, low + width)
     value = low + share * (domain.high - low)

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.damage import (
-    FLAGGED,
-    SAME,
-    UNSEEN,
-    Format,
-    Found,
-    damage,
-    formats,
-    outcome,
-)
+from support.damage import FLAGGED, SAME, UNSEEN, Format, Found, damage, formats, outcome
 
 FORMATS = {own.name: own for own in formats()}
 #: Formats with a checksum over all that enters a statistic.

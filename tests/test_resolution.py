@@ -18,14 +18,7 @@ from ldpbeam.mechanisms import (
     SquareWave,
     StochasticRounding,
 )
-from ldpbeam.resolution import (
-    AIMED,
-    ENOUGH,
-    RESOLUTIONS,
-    enough_buckets,
-    least_kept,
-    mutual_information,
-)
+from ldpbeam.resolution import AIMED, ENOUGH, RESOLUTIONS, enough_buckets, least_kept, mutual_information
 
 EPSILONS = [0.1, 0.3, 1.0, 3.0]
 

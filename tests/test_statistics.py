@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 from support import joint_users
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
-from ldpbeam.mechanisms import (
-    Laplace,
-    Piecewise,
-    RandomisedResponse,
-    SquareWave,
-    StochasticRounding,
-)
+from ldpbeam.mechanisms import Laplace, Piecewise, RandomisedResponse, SquareWave, StochasticRounding
 from ldpbeam.statistics import Answers, Statistic, difference, empty, merge, tally
 
 USERS = 40
@@ -60,10 +54,7 @@ def ask(attribute: Attribute, users: int, seed: int) -> list[Answers]:
 
 
 def part_of(
-    attribute: Attribute,
-    answers: Sequence[Answers],
-    members: Sequence[int],
-    rng: np.random.Generator,
+    attribute: Attribute, answers: Sequence[Answers], members: Sequence[int], rng: np.random.Generator
 ) -> Statistic:
     """The statistic of some of the users, in the order given and their reports in any."""
     place = np.full(USERS, -1)

@@ -69,12 +69,7 @@ def test_every_command_on_this_machine_works(place: Path, without_beam: dict[str
     done("estimate --study plain.yaml --input rows.parquet --output parquet")
     done("estimate --study plain.yaml --again kept --output again --max-bad-fraction 1")
     done("stream --study hours.yaml --input timed/* --output streamed --stop-when-idle 1s")
-    for line in (
-        "show out/plain",
-        "diff out/plain out/plain",
-        "check out/plain mean>9",
-        "dead-letters kept",
-    ):
+    for line in ("show out/plain", "diff out/plain out/plain", "check out/plain mean>9", "dead-letters kept"):
         done(line)
     done("rollup --study hours.yaml --statistics out/hours/statistics/* --output rolled")
     done("plan --study plain.yaml --users 1000")

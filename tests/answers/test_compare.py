@@ -139,13 +139,7 @@ def test_an_estimate_of_the_mean_alone_has_one_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "inside"),
-    [
-        (START - 1, False),
-        (START, True),
-        (START + HOUR - 1, True),
-        (START + HOUR, False),
-    ],
+    ("time", "inside"), [(START - 1, False), (START, True), (START + HOUR - 1, True), (START + HOUR, False)]
 )
 def test_people_are_those_of_the_window_to_the_millisecond(time: int, inside: bool) -> None:
     found = errors_of(solved(mean=11.0, window=(START, START + HOUR)), STUDY, people([12.0], [time]))

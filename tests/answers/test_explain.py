@@ -182,10 +182,7 @@ def test_intervals_are_explained_with_the_methods_that_computed_them(
 @pytest.mark.parametrize(
     ("example", "words"),
     [
-        (
-            "numbers",
-            "; with discrete, if people are spread smoothly: posterior of a smooth density",
-        ),
+        ("numbers", "; with discrete, if people are spread smoothly: posterior of a smooth density"),
         ("categories", "of the share of every category (unbiased shares"),
         ("privkvm", "; none with second, third, where in later rounds the sign of a"),
     ],

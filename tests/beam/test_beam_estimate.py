@@ -16,16 +16,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.typehints.schemas import schema_from_element_type
 from apache_beam.utils.timestamp import Timestamp
-from support.beam_reports import (
-    FILES,
-    KEPT,
-    STUDY,
-    WITH_INTERVALS,
-    counts_of,
-    records_in,
-    rows_of,
-    shares_of,
-)
+from support.beam_reports import FILES, KEPT, STUDY, WITH_INTERVALS, counts_of, records_in, rows_of, shares_of
 
 import ldpbeam as ldp
 from ldpbeam.beam import elements

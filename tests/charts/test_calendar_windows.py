@@ -38,10 +38,7 @@ def day(number: int) -> EstimateRecord:
 
 
 def test_the_axis_of_time_has_what_local_clocks_show() -> None:
-    for clock, shown in (
-        (CLOCK, ["2026-03-07T00:00:00Z", "2026-03-08T00:00:00Z"]),
-        (None, DAYS[:2]),
-    ):
+    for clock, shown in ((CLOCK, ["2026-03-07T00:00:00Z", "2026-03-08T00:00:00Z"]), (None, DAYS[:2])):
         figure = means_over_time(Subject("price", [day(0), day(1)], clock), {})
         assert figure is not None
         assert [row["start"] for row in figure.rows] == shown

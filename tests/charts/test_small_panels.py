@@ -134,5 +134,5 @@ def test_panels_of_other_names_draw_each_by_its_own() -> None:
     over_time = shares_over_time(Subject("saw", [snow, cup]))
     assert over_time is not None
     assert [(row["lane"], row["value"]) for row in over_time.rows] == [
-        *(("cup", 0.5), ("others", 0.4), ("others", 0.2), ("snow", 0.6), ("snow", 0.3)),
+        *(("cup", 0.5), ("others", 0.4), ("others", 0.2), ("snow", 0.6), ("snow", 0.3))
     ]

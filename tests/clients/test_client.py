@@ -128,12 +128,7 @@ class Never:
 @pytest.mark.parametrize(
     ("attribute", "service", "value", "sentence"),
     [
-        (
-            "minutes",
-            "maps",
-            250,
-            r"value \[0\] of 'minutes' lies outside the domain \[0, 180\].*clip=True",
-        ),
+        ("minutes", "maps", 250, r"value \[0\] of 'minutes' lies outside the domain \[0, 180\].*clip=True"),
         ("minutes", "maps", float("nan"), "'minutes' is nan, not a number: leave out people without a value"),
         ("minutes", "maps", None, "is NoneType, not a number|is nan, not a number"),
         ("minutes", "maps", "45", "is a number, found str: give numbers"),

@@ -15,12 +15,7 @@ NEEDED = ["--study", "study.yaml", "--input", "in", "--output", "out"]
 
 def test_our_options_take_dashes_and_underscores() -> None:
     parser = COMMANDS["estimate"].parser()
-    written = [
-        "--keep_bad_records",
-        "--max_bad_fraction=0.5",
-        "--on_bad_file",
-        "skip",
-    ]
+    written = ["--keep_bad_records", "--max_bad_fraction=0.5", "--on_bad_file", "skip"]
     options, rest = parser.parse_with_beam([*NEEDED, *written])
     dashed = [f"--{text.removeprefix('--').replace('_', '-')}" if "--" in text else text for text in written]
     assert parser.parse([*NEEDED, *dashed]) == options

@@ -11,9 +11,7 @@ from types import MappingProxyType
 import pytest
 from support.studies import SMALL
 
-from ldpbeam.command_line.checks import (
-    duration_of,
-)
+from ldpbeam.command_line.checks import duration_of
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.times import time_of
 from ldpbeam.pipelines.commands import estimate_options

@@ -20,13 +20,7 @@ from ldpbeam.estimators.em import fit_channel
 from ldpbeam.estimators.iteration import Trace, maximise, smooth
 from ldpbeam.estimators.products import ChannelProducts
 from ldpbeam.estimators.question import distribution_moments
-from ldpbeam.mechanisms import (
-    Laplace,
-    RandomisedResponse,
-    SquareWave,
-    StochasticRounding,
-    build_mechanism,
-)
+from ldpbeam.mechanisms import Laplace, RandomisedResponse, SquareWave, StochasticRounding, build_mechanism
 from ldpbeam.statistics import Moments, Statistic, empty
 
 UNIT = Numeric(0.0, 1.0)

@@ -18,11 +18,7 @@ from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators import estimate
 from ldpbeam.estimators.curvature import curvature_of
 from ldpbeam.estimators.em import fit_fixed_point
-from ldpbeam.estimators.fixed_point import (
-    LARGEST_CHANGE,
-    Curvature,
-    fixed_point,
-)
+from ldpbeam.estimators.fixed_point import LARGEST_CHANGE, Curvature, fixed_point
 from ldpbeam.estimators.iteration import Fit, Trace, smooth
 from ldpbeam.estimators.products import products
 from ldpbeam.statistics import Answers
@@ -142,11 +138,7 @@ def test_faint_weights_that_would_grow_are_no_fixed_point() -> None:
     start = np.where(np.arange(100) < 50, 0.02, 1e-30)
     seen = np.flatnonzero(counts)
     warm = fixed_point(
-        products(channel, seen),
-        counts[seen],
-        start,
-        curvature=curvature_of(channel, seen),
-        trace=Trace(200),
+        products(channel, seen), counts[seen], start, curvature=curvature_of(channel, seen), trace=Trace(200)
     )
     assert cold.converged
     assert warm.converged

@@ -12,13 +12,7 @@ from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.estimators import Question, curvature, estimate
 from ldpbeam.estimators.iteration import smooth
 from ldpbeam.estimators.joint_likelihood import JointLikelihood
-from ldpbeam.mechanisms import (
-    Laplace,
-    Mechanism,
-    Piecewise,
-    SquareWave,
-    StochasticRounding,
-)
+from ldpbeam.mechanisms import Laplace, Mechanism, Piecewise, SquareWave, StochasticRounding
 from ldpbeam.statistics import Statistic, tally
 
 Floats = NDArray[np.float64]

@@ -16,12 +16,7 @@ from ldpbeam.domains import KeyValues
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.key_values.key_value import check_key_value, key_value
 from ldpbeam.estimators.key_values.pckv import check_pckv_em, check_pckv_mr
-from ldpbeam.estimators.key_values.privkv import (
-    check_privkv_em,
-    check_privkv_mle,
-    check_privkvm,
-    privkvm,
-)
+from ldpbeam.estimators.key_values.privkv import check_privkv_em, check_privkv_mle, check_privkvm, privkvm
 from ldpbeam.mechanisms import Mechanism, Piecewise, RandomisedResponse
 from ldpbeam.mechanisms.key_values.pckv import PCKVGRR
 from ldpbeam.mechanisms.key_values.pckv_piecewise import PCKVPM

@@ -16,9 +16,7 @@ from ldpbeam.channels import Channel, DenseChannel, ReducedChannel
 from ldpbeam.domains import Integers, KeyValues
 from ldpbeam.estimators import Question
 from ldpbeam.estimators.em import em, ems
-from ldpbeam.estimators.mixture_reduction.merging import (
-    reduce_mixture,
-)
+from ldpbeam.estimators.mixture_reduction.merging import reduce_mixture
 from ldpbeam.estimators.mixture_reduction.mr import check_mr, mr
 from ldpbeam.mechanisms import (
     HadamardRandomisedResponse,

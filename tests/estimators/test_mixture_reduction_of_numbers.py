@@ -11,9 +11,7 @@ from support.asked import attribute_of, question_of
 from ldpbeam import Numeric
 from ldpbeam.estimators.em import ems
 from ldpbeam.estimators.mixture_reduction.neighbours import NeighbourChoice, bootstrap
-from ldpbeam.mechanisms import (
-    SquareWave,
-)
+from ldpbeam.mechanisms import SquareWave
 
 Floats = NDArray[np.float64]
 

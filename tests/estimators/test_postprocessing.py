@@ -17,12 +17,7 @@ from support import asked
 from ldpbeam import Attribute, Numeric, ServiceVersion
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.estimators.frequencies import norm_cut, norm_mul, norm_sub
-from ldpbeam.mechanisms import (
-    Haar,
-    Hierarchy,
-    OptimisedUnaryEncoding,
-    RandomisedResponse,
-)
+from ldpbeam.mechanisms import Haar, Hierarchy, OptimisedUnaryEncoding, RandomisedResponse
 from ldpbeam.mechanisms.ranges.binned import Binned
 from ldpbeam.statistics import Answers, Statistic, tally
 
@@ -197,14 +192,7 @@ def test_of_bins_shares_are_spread_evenly_after_or_before_they_are_repaired(name
     np.testing.assert_allclose(answer, spread(repaired(bin_shares())), atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "base_cut",
-        "threshold",
-        "norm_cut",
-    ],
-)
+@pytest.mark.parametrize("name", ["base_cut", "threshold", "norm_cut"])
 def test_a_bin_is_kept_whole_or_not_at_all(name: str) -> None:
     # 0.68 and 0.55 are more than one, so Norm-Cut has to choose.
     answer = estimate(name, BINNED, asked.of_counts(BINNED, BIN_COUNTS, users=1000)).distribution

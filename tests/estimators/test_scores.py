@@ -70,10 +70,7 @@ def test_a_bounded_report_has_the_mean_of_the_value(
     limit = mechanism.tail.mean_from
     for v in (-1.0, 1.0) if isinstance(mechanism, Gaussian) else (-1.0, -0.3, 0.0, 0.8, 1.0):
         inside = integrate.quad(
-            lambda y, v=v: float(mechanism.bounded(y)) * noise.pdf(y - v),
-            -limit,
-            limit,
-            points=(v,),
+            lambda y, v=v: float(mechanism.bounded(y)) * noise.pdf(y - v), -limit, limit, points=(v,)
         )[0]
         high, low = float(mechanism.bounded(1e3 * limit)), float(mechanism.bounded(-1e3 * limit))
         assert inside + high * noise.sf(limit - v) + low * noise.cdf(-limit - v) == pytest.approx(v, abs=1e-7)
@@ -136,10 +133,7 @@ def test_no_mean_lies_outside_of_its_domain(kind: type[NumericMechanism]) -> Non
         assert "certain" in intervals.flags
 
 
-POPULATIONS = {
-    "low end": np.zeros(1),
-    "beta": stats.beta(2, 5).ppf((np.arange(40) + 0.5) / 40),
-}
+POPULATIONS = {"low end": np.zeros(1), "beta": stats.beta(2, 5).ppf((np.arange(40) + 0.5) / 40)}
 
 
 @pytest.mark.parametrize("population", POPULATIONS)

@@ -11,16 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from kafka_messages import new_topic, produce
-from stream_messages import (
-    MINUTE,
-    WEEK_AGO,
-    client,
-    evenly,
-    in_batches,
-    one_by_one,
-    reports_of,
-    rides,
-)
+from stream_messages import MINUTE, WEEK_AGO, client, evenly, in_batches, one_by_one, reports_of, rides
 from stream_runs import answers
 
 import ldpbeam as ldp

@@ -12,13 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kafka_messages import (
-    add_partitions,
-    new_topic,
-    produce,
-    produce_in_transactions,
-    remove_before,
-)
+from kafka_messages import add_partitions, new_topic, produce, produce_in_transactions, remove_before
 from stream_messages import WEEK_AGO, evenly, one_by_one, reports_of, rides
 from support.waiting import wait_until
 

@@ -24,13 +24,7 @@ from stream_messages import (
     reports_of,
     rides,
 )
-from stream_runs import (
-    Left,
-    answers,
-    closes,
-    statistics_of,
-    streaming,
-)
+from stream_runs import Left, answers, closes, statistics_of, streaming
 from support.waiting import wait_until
 
 from ldpbeam.schemas.outputs.checked import record_of

@@ -66,11 +66,7 @@ def stochastic_rounding(x: Floats, rng: np.random.Generator) -> Floats:
     return np.where(rng.random(len(x)) < 0.5 + (2.0 * x - 1.0) / (2.0 * bound), bound, -bound)
 
 
-CLIENTS = {
-    "square_wave": square_wave,
-    "piecewise": piecewise,
-    "stochastic_rounding": stochastic_rounding,
-}
+CLIENTS = {"square_wave": square_wave, "piecewise": piecewise, "stochastic_rounding": stochastic_rounding}
 
 
 def answered(study: ldp.Study, people: Floats, rng: np.random.Generator) -> EstimateRecord:

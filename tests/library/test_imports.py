@@ -44,10 +44,7 @@ def test_importing_ldpbeam_imports_nothing_large() -> None:
 
 
 def test_the_statistics_need_numpy_and_scipy_only() -> None:
-    assert loaded("from ldpbeam import Attribute, Statistic, build_mechanism, tally") == {
-        "numpy",
-        "scipy",
-    }
+    assert loaded("from ldpbeam import Attribute, Statistic, build_mechanism, tally") == {"numpy", "scipy"}
 
 
 def test_a_command_imports_optimisers_only_when_it_uses_one() -> None:

@@ -148,12 +148,7 @@ def test_counts_of_pairs_are_those_of_reports() -> None:
     values = np.random.default_rng(5).integers(0, 2, 900)
     tables = [table(study, name, "app", range(900), values) for name in attributes]
     seen, counts = np.unique(np.stack([one["payload"] for one in tables]), axis=1, return_counts=True)
-    counted = {
-        "attribute": "both",
-        "region/app": seen[0],
-        "party/app": seen[1],
-        "count": counts,
-    }
+    counted = {"attribute": "both", "region/app": seen[0], "party/app": seen[1], "count": counts}
     found, wanted = (
         next(each for each in estimates if each.pair)
         for estimates in (ldp.estimate(study, counts=counted), ldp.estimate(study, tables))

@@ -12,11 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from ldpbeam.mechanisms import (
-    BlockHadamardResponse,
-    HadamardRandomisedResponse,
-    OptimisedUnaryEncoding,
-)
+from ldpbeam.mechanisms import BlockHadamardResponse, HadamardRandomisedResponse, OptimisedUnaryEncoding
 from ldpbeam.mechanisms.numbers.grid import DRAWS
 
 #: Few and many categories, full and partly empty blocks, blocks of a single category.

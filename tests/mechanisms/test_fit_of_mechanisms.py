@@ -9,9 +9,7 @@ from cases import CASES, Case, some_values
 from ldpbeam import Attribute, ServiceVersion
 from ldpbeam.domains import Vector
 from ldpbeam.fit import FitTest, fit_tests
-from ldpbeam.mechanisms import (
-    Mechanism,
-)
+from ldpbeam.mechanisms import Mechanism
 from ldpbeam.statistics import Answers, tally
 
 USERS = 20_000

@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.given_draws import Given
 
-from ldpbeam.mechanisms import (
-    LocalHashing,
-    OptimisedUnaryEncoding,
-)
+from ldpbeam.mechanisms import LocalHashing, OptimisedUnaryEncoding
 from ldpbeam.mechanisms.categories import local_hashing
 from ldpbeam.mechanisms.categories.xxh32 import xxh32, xxh32_of_text
 

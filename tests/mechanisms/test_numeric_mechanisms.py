@@ -16,11 +16,7 @@ from scipy import integrate
 from ldpbeam import Answers, Attribute, Numeric, ServiceVersion, build_mechanism, tally
 from ldpbeam.channels import DenseChannel, MixtureChannel
 from ldpbeam.estimators import estimate
-from ldpbeam.mechanisms import (
-    Piecewise,
-    SquareWave,
-    StochasticRounding,
-)
+from ldpbeam.mechanisms import Piecewise, SquareWave, StochasticRounding
 from ldpbeam.mechanisms.numbers.discrete_square_wave import DiscreteSquareWave
 from ldpbeam.mechanisms.numbers.gaussian import Gaussian, hockey_stick
 from ldpbeam.mechanisms.numbers.general_wave import GeneralWave
@@ -33,8 +29,7 @@ UNIT = Numeric(0.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "shape"),
-    [(0.62, (1, 1)), (1.0, (7, 12)), (5.0, (12, 7)), (0.62, (256, 512))],
+    ("epsilon", "shape"), [(0.62, (1, 1)), (1.0, (7, 12)), (5.0, (12, 7)), (0.62, (256, 512))]
 )
 def test_hybrids_channel_is_the_mixture_of_its_two(epsilon: float, shape: tuple[int, int]) -> None:
     channel = Hybrid(epsilon).channel(*shape)

@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from ldpbeam import Numeric, build_mechanism
-from ldpbeam.mechanisms import (
-    NumericMechanism,
-    SecureUniforms,
-    SquareWave,
-    registered_mechanisms,
-)
+from ldpbeam.mechanisms import NumericMechanism, SecureUniforms, SquareWave, registered_mechanisms
 
 NUMERIC = tuple(
     name

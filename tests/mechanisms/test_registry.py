@@ -34,8 +34,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "domain", "kind"),
-    [("square_wave", COLOURS, "numeric values"), ("grr", UNIT, "categories")],
+    ("name", "domain", "kind"), [("square_wave", COLOURS, "numeric values"), ("grr", UNIT, "categories")]
 )
 def test_a_domain_of_the_wrong_kind_is_refused(name: str, domain: Numeric | Categories, kind: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}' is for {kind}"):

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ldpbeam.over_time.joined_windows import (
-    JoinedCells,
-    JoinedSupports,
-    joined_cells,
-    joined_supports,
-)
+from ldpbeam.over_time.joined_windows import JoinedCells, JoinedSupports, joined_cells, joined_supports
 
 WINDOWS, SIZE = 6, 5
 

@@ -20,9 +20,7 @@ ANY = {
     "no-such-name": "",
 }
 BROKEN = {
-    "mechanism": {
-        **ANY,
-    },
+    "mechanism": {**ANY},
     "estimator": {
         **ANY,
         "untyped-option": "from ldpbeam import estimators as e\n"

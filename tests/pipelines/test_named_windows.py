@@ -30,11 +30,7 @@ PLACES = 6
 START = 1_795_132_800_000  # 2026-11-20T00:00:00Z
 DAY = 86_400_000
 #: The names of three days, by place; what nobody names is at the first other place.
-DAYS = (
-    {0: "snow", 1: "strike", 2: "<b>phone</b>"},
-    {0: "cup", 2: "strike"},
-    {0: "election", 1: "cup"},
-)
+DAYS = ({0: "snow", 1: "strike", 2: "<b>phone</b>"}, {0: "cup", 2: "strike"}, {0: "election", 1: "cup"})
 SHARES = ((0.5, 0.3, 0.1, 0.1, 0, 0), (0.2, 0.1, 0.7, 0, 0, 0), (0.3, 0.6, 0.1, 0, 0, 0))
 MANY = 20_000
 

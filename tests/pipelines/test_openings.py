@@ -103,10 +103,7 @@ def test_a_log_that_has_lost_its_end_goes_on_with_the_first_new_message(
     )
     position = {"offsets": [[0, 30], [1, 4]], "checksums": [[0, [[19, 1], [29, 2]]], [1, [[3, 3]]]]}
     with kafka.open_topic(ASKED, run(tmp_path, position)) as opened:
-        assert opened.position == {
-            "offsets": [[0, 20], [1, 4]],
-            "checksums": [[0, [[19, 1]]], [1, [[3, 3]]]],
-        }
+        assert opened.position == {"offsets": [[0, 20], [1, 4]], "checksums": [[0, [[19, 1]]], [1, [[3, 3]]]]}
         assert opened.removed == {0: (20, FAR)}
     (said,) = brokers.warnings
     assert (

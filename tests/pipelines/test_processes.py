@@ -25,11 +25,7 @@ from ldpbeam.answers.child import compute
 from ldpbeam.errors import UserError, machine_problem
 from ldpbeam.intervals.computing import StatisticIntervals
 from ldpbeam.pipelines.estimates import processes
-from ldpbeam.pipelines.estimates.processes import (
-    compute_all,
-    in_processes,
-    wanted_of,
-)
+from ldpbeam.pipelines.estimates.processes import compute_all, in_processes, wanted_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -119,9 +115,7 @@ def test_processes_compute_with_one_blas_thread(odd: tuple[list[EstimateRecord],
 
 
 @pytest.mark.slow
-def test_a_warning_arrives_once(
-    odd: tuple[Any, list[warnings.WarningMessage]],
-) -> None:
+def test_a_warning_arrives_once(odd: tuple[Any, list[warnings.WarningMessage]]) -> None:
     (warning,) = odd[1]
     assert str(warning.message) == "this is odd"
     assert warning.category is UserWarning

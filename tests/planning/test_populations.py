@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.domains import Categories, KeyValuePairs, KeyValues, Numeric, Vector
 from ldpbeam.trials import populations
-from ldpbeam.trials.populations import (
-    drawn,
-    gaussian_keys,
-    linear_keys,
-    names_for,
-    people_of,
-    power_law_keys,
-)
+from ldpbeam.trials.populations import drawn, gaussian_keys, linear_keys, names_for, people_of, power_law_keys
 
 Floats = NDArray[np.float64]
 DOMAINS = [

@@ -179,21 +179,13 @@ def test_a_number_of_several_attributes_is_refused() -> None:
         (["mean > 6"], 0, "0 of 1 number certainly beyond the threshold, 0 possibly\n"),
         (["mean > 4"], 0, "0 of 1 number certainly beyond the threshold, 1 possibly\n"),
         (["mean > 4", "--possibly"], 1, "0 of 1 number certainly beyond the threshold, 1 possibly\n"),
-        (
-            ["mean > 3.9", "--estimate", "shape"],
-            1,
-            "1 of 1 number certainly beyond the threshold, ",
-        ),
+        (["mean > 3.9", "--estimate", "shape"], 1, "1 of 1 number certainly beyond the threshold, "),
         (["mean > 3.9", "--json"], 1, '"verdict": "certainly"'),
         (["mean > 6", "--json"], 0, '"beyond": false'),
     ],
 )
 def test_the_exit_code_says_whether_a_threshold_is_crossed(
-    arguments: list[str],
-    code: int,
-    out: str,
-    command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], code: int, out: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check, "read_results", lambda folder: results(price(), paid()))
     ran = command("check", "out", *arguments)

@@ -55,7 +55,7 @@ def test_an_alarm_is_a_mark_over_time_and_its_window_is_still_the_latest_number(
     figure = means_over_time(Subject("price", records), {})
     assert figure is not None
     assert [(row["start"], row["state"]) for row in figure.rows] == [
-        *zip(HOURS, ("complete", "complete", "unusual"), strict=False),
+        *zip(HOURS, ("complete", "complete", "unusual"), strict=False)
     ]
     assert "Open marks are unusual." in figure.caption
     early = [*records[:2], replace(records[2], pane_timing="early", complete=False)]

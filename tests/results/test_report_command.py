@@ -43,10 +43,7 @@ def small(
             ["OUT", "--truth", "PEOPLE", "--value-column", "value", "--attribute", "y"],
             "--attribute y: the study has no such attribute; there are: x",
         ),
-        (
-            ["OUT", "--value-column", "value"],
-            "--value-column: these name columns of the file in --truth",
-        ),
+        (["OUT", "--value-column", "value"], "--value-column: these name columns of the file in --truth"),
     ],
 )
 def test_mistakes_are_refused_with_a_sentence(

@@ -9,11 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from apache_beam.options.pipeline_options import (
-    GoogleCloudOptions,
-    PipelineOptions,
-    SetupOptions,
-)
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, SetupOptions
 from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
 
 from ldpbeam.errors import UserError
@@ -79,10 +75,7 @@ def test_a_plugin_that_the_person_stages_is_not_staged_twice(packages: list[str]
             "--output out: workers on Dataflow cannot",
         ),
         ({"region": None}, "--runner dataflow needs --region"),
-        (
-            {},
-            "--runner dataflow: dice: it was installed as editable; install it without -e, or name",
-        ),
+        ({}, "--runner dataflow: dice: it was installed as editable; install it without -e, or name"),
     ],
 )
 def test_what_workers_could_not_have_is_refused(

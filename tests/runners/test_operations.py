@@ -19,11 +19,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import (
-    GoogleCloudOptions,
-    PipelineOptions,
-    WorkerOptions,
-)
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, WorkerOptions
 from support.operators import RUNNERS, image_of, object_of, objects_of
 
 from ldpbeam.command_line.catalogue import COMMANDS

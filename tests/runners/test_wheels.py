@@ -139,8 +139,7 @@ def test_an_editable_install_is_refused(
     installed: Callable[..., Distribution], folder: Path, files: dict[str, str]
 ) -> None:
     with pytest.raises(
-        ValueError,
-        match="fair-coin: it was installed as editable; install it without -e, or name a wheel",
+        ValueError, match="fair-coin: it was installed as editable; install it without -e, or name a wheel"
     ):
         wheels.wheel_of(installed(files), folder)
     assert not list(folder.iterdir())

@@ -14,15 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam import (
-    Attribute,
-    Categories,
-    Estimate,
-    Numeric,
-    ServiceVersion,
-    build_mechanism,
-    empty,
-)
+from ldpbeam import Attribute, Categories, Estimate, Numeric, ServiceVersion, build_mechanism, empty
 from ldpbeam.certainty import Intervals, by_condition
 from ldpbeam.domains import KeyValues
 from ldpbeam.mechanisms import PrivKV
@@ -95,10 +87,7 @@ FREQUENCIES = Estimate(
 
 
 KEYS = Attribute(
-    "x",
-    KeyValues(("a", "b"), Numeric(0.0, 10.0)),
-    4,
-    (ServiceVersion("s", "", PrivKV(1.0, size=2)),),
+    "x", KeyValues(("a", "b"), Numeric(0.0, 10.0)), 4, (ServiceVersion("s", "", PrivKV(1.0, size=2)),)
 )
 KEY_MEANS = Estimate(
     "privkv_mle",

@@ -174,10 +174,7 @@ def test_a_single_object_is_read(version: Path) -> None:
 @pytest.mark.parametrize("name", ["statistic", "dead_letter"])
 def test_a_schema_only_grows_by_fields_with_defaults(version: Path, name: str) -> None:
     """New fields have a default and stand last, in snapshots before the hash; types fit those of the file."""
-    folder, pattern = {
-        "statistic": ("statistics", "*.avro"),
-        "dead_letter": ("dead_letters", "*.avro"),
-    }[name]
+    folder, pattern = {"statistic": ("statistics", "*.avro"), "dead_letter": ("dead_letters", "*.avro")}[name]
     path = next((version / "out" / folder).glob(pattern))
     before = writer_schema(path)
     assert as_today(path, name)

@@ -189,8 +189,7 @@ def test_a_wrong_key_of_a_service_is_named(commute_text: str, key: str, meant: s
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["90", "0h", "-1h", "1.5h", "1 fortnight", "h", "null", "[1h]", "yes", "99999999999999999w"],
+    "value", ["90", "0h", "-1h", "1.5h", "1 fortnight", "h", "null", "[1h]", "yes", "99999999999999999w"]
 )
 def test_a_bad_duration_is_refused_where_it_stands(commute_text: str, value: str) -> None:
     assert_says(commute_text.replace("size: 1h", f"size: {value}"), "14: windows.size", ": ")
@@ -289,8 +288,7 @@ def test_what_is_not_yaml_is_one_message_with_its_line(
 
 
 @pytest.mark.parametrize(
-    "second_line",
-    ["since: 2026-02-30T10:00:00Z", "x: !!python/name:os.system", "x: !!int one", "[1, 2]: 3"],
+    "second_line", ["since: 2026-02-30T10:00:00Z", "x: !!python/name:os.system", "x: !!int one", "[1, 2]: 3"]
 )
 def test_yaml_that_makes_no_values_is_one_message_with_its_line(commute_text: str, second_line: str) -> None:
     message = problem(commute_text.replace("study: commute", f"study: commute\n{second_line}"))

@@ -193,19 +193,11 @@ GRR = {"mechanism": "grr", "epsilon": 1.0}
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ({}, {"payload": [0], "n": [1]}, "column 'n': counts have no such column"),
     ({}, {"payload": [0]}, "there is no column 'count'"),
-    (
-        {},
-        {"payload": [0, 3], "count": [5, 2]},
-        "row 1: payload outside mechanism: a report of one is",
-    ),
+    ({}, {"payload": [0, 3], "count": [5, 2]}, "row 1: payload outside mechanism: a report of one is"),
     ({}, {"payload": [0, None], "count": [5, 2]}, "row 1: give payload for the reports to one"),
     ({}, {"payload": [0], "count": [-1]}, "row 0: count must be a whole number from 0"),
     ({}, {"payload": [0], "count": [1.5]}, "found 1.5: doubles are not exact"),
-    (
-        {},
-        {"payload": [0], "count": [2], "service": ["on"]},
-        "unknown service 'on'; did you mean 'one'",
-    ),
+    ({}, {"payload": [0], "count": [2], "service": ["on"]}, "unknown service 'on'; did you mean 'one'"),
     ({}, {"place": [0], "ones": [2], "reports": [5]}, "place: reports of one are not counted by place"),
     ({"windows": {"size": "1d"}}, {"payload": [0], "count": [1]}, "no column 'window_start'"),
     (

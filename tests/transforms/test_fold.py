@@ -12,14 +12,7 @@ from apache_beam.transforms.userstate import get_dofn_specs, is_stateful_dofn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.keyed_state import Key, main_and_counts
-from support.pane_reports import (
-    NOT_TO_JOIN,
-    Report,
-    batches_of,
-    study_of,
-    study_text,
-    times_of,
-)
+from support.pane_reports import NOT_TO_JOIN, Report, batches_of, study_of, study_text, times_of
 
 from ldpbeam.cells import Cells
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -99,10 +92,7 @@ def test_windows_are_folded_together_as_each_by_itself(
     more = "groups: {field: region, at_most: 2}\n" + ("duplicates: keep" if alone else "")
     study = parse_study(study_text(estimates=NOT_TO_JOIN, windows=windows, more=more))
     assert study.windows is not None
-    fold, split = (
-        Fold(study, span),
-        Split(Pieces(study.windows if alone else None, 1, span=span)),
-    )
+    fold, split = (Fold(study, span), Split(Pieces(study.windows if alone else None, 1, span=span)))
     split.start_bundle()
     for batch in batches_of(*reports):
         assert not list(split.process(batch))

@@ -12,15 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.kept_one_by_one import (
-    Sent,
-    at_most,
-    batches_of,
-    cut,
-    draw,
-    first_of_users,
-    without_copies,
-)
+from support.kept_one_by_one import Sent, at_most, batches_of, cut, draw, first_of_users, without_copies
 from support.pane_reports import NOT_TO_JOIN, people_report, study_of, study_text
 
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -192,11 +184,7 @@ def test_ids_that_are_compared_over_all_windows_may_be_hidden(
     assert first_of_all(study, in_hiding(cut(reports, order), key)) == plain
     few = at_most_of(study, reports) if study.repeats == "all" else reports
     kept = without_copies(few, service, MOST_TIED)
-    assert plain == (
-        of_each(KEEP, kept),
-        len(reports) - len(kept),
-        len(reports) - len(few),
-    )
+    assert plain == (of_each(KEEP, kept), len(reports) - len(kept), len(reports) - len(few))
     pieces = pruned(in_hiding(cut(reports, order), key), compared(study), order)
     assert first_of_all(study, pieces)[0] == plain[0]
 

@@ -138,11 +138,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    "calls",
-    [
-        [[message(0), message(1), message(3, END)]],
-        [[message(0), message(1)], [message(3, END)]],
-    ],
+    "calls", [[[message(0), message(1), message(3, END)]], [[message(0), message(1)], [message(3, END)]]]
 )
 def test_a_partition_whose_last_offset_has_no_message_is_read_to_its_end(
     calls: list[list[Any]], opened: Any

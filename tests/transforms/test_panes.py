@@ -10,15 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.keyed_state import END, Key, StreamByHand
-from support.pane_reports import (
-    STUDIES,
-    Report,
-    batches_of,
-    people_report,
-    study_of,
-    study_text,
-    times_of,
-)
+from support.pane_reports import STUDIES, Report, batches_of, people_report, study_of, study_text, times_of
 from support.pane_runs import Streamed, check_order, in_windows
 from support.pane_scripts import Step, in_time, reports_in
 

@@ -93,9 +93,7 @@ def streamed(batches: list[pa.RecordBatch]) -> tuple[list[Any], dict[str, int], 
     return main, dict(counts), most
 
 
-def test_the_state_of_a_stream_grows_with_users_and_not_with_reports(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_state_of_a_stream_grows_with_users_and_not_with_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     batches = [batch(rng, 1_000, users=3, times=STEP) for _ in range(100)]
     expected, counts, most = streamed(batches)

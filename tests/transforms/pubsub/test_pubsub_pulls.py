@@ -36,10 +36,7 @@ def test_messages_come_as_batches_and_what_does_not_decode_as_dead_letters(runni
         assert opened.position() == {"unconfirmed": ["1", "2", "3"]}
         assert before <= feed_batch.published <= after
         letters = sorted((one.file, one.position, one.row, one.reason) for one in feed_batch.letters)
-        assert letters == [
-            (SUBSCRIPTION, 2, 2, "not_json"),
-            (SUBSCRIPTION, 3, None, "unknown_content_type"),
-        ]
+        assert letters == [(SUBSCRIPTION, 2, 2, "not_json"), (SUBSCRIPTION, 3, None, "unknown_content_type")]
         assert opened.take() is None
 
 
