@@ -12,12 +12,13 @@ when it is taken.
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.offsets import Checksum, Offsets
@@ -106,6 +107,22 @@ class KafkaFeed(Feed):
     def open_at(self, position: Position | None) -> OpenFeed:
         """Begin to fetch; partitions that the position does not name are read from their beginning."""
         return _Consumed(self, *read_by({} if position is None else position), OnRecord(self.folder))
+
+
+class _Range(NamedTuple):
+    """Messages on record.
+
+    Attributes:
+        partition: the number of their partition.
+        begin: the offset of the first.
+        end: the offset of the last.
+        crashes: how many processes have ended over them.
+    """
+
+    partition: int
+    begin: int
+    end: int
+    crashes: int
 
 
 class _Consumed(OpenFeed):
@@ -213,26 +230,27 @@ class _Consumed(OpenFeed):
     def _on_record(self, partition: Partition) -> list[Any] | None:
         """Have the messages on record that are decoded next; None if the first that waits is at fault.
 
-        What stands for messages on record is [partition, the first offset, the last one].
+        What stands for messages on record is :class:`_Range`.
         """
         number, first = partition.number, partition.waiting[0].offset()
         # What is not read again is suspected no more; of what is at fault, the run may not have committed it.
         suspects = [
-            each
-            for each in self._record.suspects
-            if each[0] != number or each[2] >= first or each[3] >= AT_FAULT
+            one
+            for one in itertools.starmap(_Range, self._record.suspects)
+            if one.partition != number or one.end >= first or one.crashes >= AT_FAULT
         ]
-        coming = [each for each in suspects if each[0] == number and each[2] >= first]
-        here = [each for each in coming if each[1] <= first]
-        last, ends = here[0][2:] if here else (min((each[1] for each in coming), default=FAR) - 1, 0)
-        if ends >= AT_FAULT:
+        coming = [one for one in suspects if one.partition == number and one.end >= first]
+        here = [one for one in coming if one.begin <= first]
+        until = min((one.begin for one in coming), default=FAR) - 1
+        suspected = here[0] if here else _Range(number, first, until, 0)
+        crashes = suspected.crashes
+        if crashes >= AT_FAULT:
             return None
-        waiting = partition.next_messages(at_once(ends, BATCH_MESSAGES), BATCH_BYTES)
-        messages = [message for message in waiting if message.offset() <= last]
-        end = messages[-1].offset()
-        rest = [[number, end + 1, last, ends]] if here and end < last else []
-        after = [*(each for each in suspects if each not in here), *rest]
-        self._record.write([[number, first, end, ended(ends, len(messages))]], after)
+        waiting = partition.next_messages(at_once(crashes, BATCH_MESSAGES), BATCH_BYTES)
+        messages = [message for message in waiting if message.offset() <= suspected.end]
+        taken = _Range(number, first, messages[-1].offset(), ended(crashes, len(messages)))
+        rest = [suspected._replace(begin=taken.end + 1)] if here and taken.end < suspected.end else []
+        self._record.write([taken], [*(one for one in suspects if one not in here), *rest])
         return messages
 
     def _decoded(self, partition: Partition, messages: Sequence[Any]) -> tuple[FeedBatch, Sequence[Any]]:

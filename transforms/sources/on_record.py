@@ -47,13 +47,13 @@ class OnRecord:
         content = read_json(self._path) if exists(self._path) else []
         try:
             #: The entries of messages that were on record when an earlier process ended.
-            self.suspects = [[*what, int(ends)] for *what, ends in content]
+            self.suspects: Sequence[Sequence[Any]] = [[*what, int(ends)] for *what, ends in content]
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self._path}: it is damaged ({error!r})") from None
         #: The suspects that are left when what was taken last is done with; None if nothing is on record.
-        self._after: list[list[Any]] | None = None
+        self._after: Sequence[Sequence[Any]] | None = None
 
-    def write(self, taken: Iterable[Sequence[Any]], after: list[list[Any]]) -> None:
+    def write(self, taken: Iterable[Sequence[Any]], after: Sequence[Sequence[Any]]) -> None:
         """Have messages on record.
 
         Args:
