@@ -24,21 +24,6 @@ def plan(parser: Parser) -> None:
         help="also say how many people an error of at most this needs, in the unit of the estimate",
     )  # fmt: skip
     question.add_argument("--attribute", metavar="NAME", help="only this attribute")
-    simulation = parser.add_argument_group("simulation")
-    simulation.add_argument(
-        "--simulate", nargs="*", metavar="POPULATION",
-        help="also simulate people of these named populations (default: all, for the greatest error)",
-    )  # fmt: skip
-    simulation.add_argument(
-        "--trials",
-        type=within(int, 2, 10_000),
-        default=5,
-        metavar="N",
-        help="simulations of each population (default: 5)",
-    )
-    simulation.add_argument(
-        "--seed", type=within(int, 0), default=0, metavar="N", help="the seed of simulations (default: 0)"
-    )
 
 
 def evaluate(parser: Parser) -> None:

@@ -210,9 +210,7 @@ def names_for(domain: Domain) -> tuple[str, ...]:
     return tuple(KEYS if isinstance(domain, KeyValues) else NUMBERS)
 
 
-def drawn(
-    name: str, domain: Domain, people: int, rng: np.random.Generator, most_keys: float = math.inf
-) -> NDArray[Any] | KeyValuePairs:
+def drawn(name: str, domain: Domain, people: int, rng: np.random.Generator) -> NDArray[Any] | KeyValuePairs:
     """The values of people of a named population, on the mechanisms' scale.
 
     The coordinates of a vector are drawn independently of each other.
@@ -222,8 +220,6 @@ def drawn(
         domain: the domain of the values.
         people: how many people to draw.
         rng: the source of randomness.
-        most_keys: the most keys that a person has on average, above zero. If the population has more, all
-            frequencies are scaled down by the same factor.
 
     Returns:
         Numbers in [0, 1], shape (people,); category indexes, shape (people,); the people's keys and values;
@@ -239,8 +235,7 @@ def drawn(
     if isinstance(domain, Pair):
         return of_pair(PAIRS[name], domain, people, rng)
     if isinstance(domain, KeyValues):
-        frequencies, means = KEYS[name](domain.size)
-        return people_of(frequencies * min(1.0, most_keys / frequencies.sum()), means, people, rng)
+        return people_of(*KEYS[name](domain.size), people, rng)
     if isinstance(domain, Vector):
         return np.column_stack([NUMBERS[name](people, rng) for _ in domain.coordinates])
     return NUMBERS[name](people, rng)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -39,9 +38,9 @@ def untried(attribute: Attribute) -> str | None:
 Draw = Callable[[int, np.random.Generator], NDArray[Any] | KeyValuePairs]
 
 
-def of_population(study: Study, name: str, population: str, most_keys: float = math.inf) -> Draw:
+def of_population(study: Study, name: str, population: str) -> Draw:
     """Draws from a named population (:func:`ldpbeam.trials.populations.drawn`)."""
-    return functools.partial(drawn, population, study.attribute(name).domain, most_keys=most_keys)
+    return functools.partial(drawn, population, study.attribute(name).domain)
 
 
 def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[str, dict[str, float]]:

@@ -189,6 +189,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("--study mixed.yaml --attribute x --epsilons 99",
          "epsilon 99: epsilon of service a of attribute x: "),
         ("--trials 0", "--trials 0: from 1"),
+        ("--seed -1", "--seed -1: 0 or above"),
         ("--estimators em,emm", "did you mean 'em'"),
         ("--mechanisms piecewise,piecewice", "did you mean 'piecewise'"),
         ("--mechanisms piecewise --epsilons 99", "mechanism piecewise, epsilon 99: epsilon of service"),
@@ -198,12 +199,8 @@ ROWS: dict[str, list[tuple[str, str]]] = {
     "plan": [
         ("--users 0", "--users 0: from 1 to"),
         ("--users 20,000", "--users 20,000: a whole number in digits alone, such as 20000"),
-        ("--users 20000000 --simulate", "at most 10,000,000 people are simulated"),
         ("--error 0", "--error 0: a number above 0"),
-        ("--simulate round", "--simulate round: 'x' can have even, skewed"),
-        ("--simulate --trials 1", "--trials 1: from 2"),
         ("--attribute y", "--attribute y: the study has no such attribute; there are: x, v, basket"),
-        ("--seed -1", "--seed -1: 0 or above"),
     ],
     "init": [
         ("", "--attribute is missing: as in --attribute minutes"),

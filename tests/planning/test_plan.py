@@ -1,4 +1,4 @@
-"""``ldpbeam plan``: errors before any report, by formula and by simulation."""
+"""``ldpbeam plan``: errors before any report, by formula."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import ldpbeam as ldp
-from ldpbeam.domains import KeyValues, Numeric
+from ldpbeam.domains import Numeric
 from ldpbeam.mechanisms import Piecewise
-from ldpbeam.planning.planned import _enough, computed
-from ldpbeam.trials.populations import KEYS, drawn, names_for
+from ldpbeam.planning.planned import computed
+from ldpbeam.trials.populations import drawn, names_for
 from ldpbeam.trials.trial import trial
 
 STUDY = """\
@@ -72,15 +72,14 @@ def test_it_says_the_finest_detail_and_how_wide_certain_intervals_will_be(plan: 
     assert f"show no detail finer than {few[1]['finest_detail']:.0%} of the range" in said.replace("\n", " ")
 
 
-def test_a_simulated_mean_is_as_far_off_as_the_formula_says(plan: Callable[..., Any]) -> None:
-    ran = plan("--users", 500, "--attribute", "minutes", "--simulate", "even", "--trials", 60, "--json")
-    lines = {(line["estimate"], line["quantity"], line["population"]): line for line in json.loads(ran.out)}
-    formula, simulated = lines["mean", "mean", "any"], lines["mean", "mean", "even"]
+def test_a_simulated_mean_is_as_far_off_as_the_formula_says() -> None:
+    study = ldp.Study.from_yaml(STUDY)
+    formula, *_ = computed(study, {"minutes"}, 500, None)
+    rows = ldp.evaluate(study, "minutes", users=[500], populations=["even"], trials=60).rows
+    [simulated] = [row for row in rows if (row["estimate"], row["error"]) == ("mean", "mean")]
     # The mean of |z| of a normal z is sqrt(2 / pi).
-    scale = math.sqrt(2.0 / math.pi)
-    slack = 4.0 * simulated["uncertainty"]
-    assert formula["least_error"] * scale - slack <= simulated["error"] <= formula["error"] * scale + slack
-    assert lines["shape", "W1", "even"]["users_for_error"] is None
+    scale, slack = math.sqrt(2.0 / math.pi), 4.0 * simulated["standard_error"]
+    assert formula.least_error * scale - slack <= simulated["average"] <= formula.error * scale + slack
 
 
 def test_a_coordinate_has_the_error_of_its_part_of_the_people(plan: Callable[..., Any]) -> None:
@@ -92,63 +91,14 @@ def test_a_coordinate_has_the_error_of_its_part_of_the_people(plan: Callable[...
         assert line["users_for_error"] == pytest.approx(3_000 * (line["error"] / 0.1) ** 2, rel=1e-2)
 
 
-def test_every_kind_of_attribute_is_simulated_or_named(plan: Callable[..., Any]) -> None:
-    ran = plan("--users", 300, "--simulate", "--trials", 2)
-    assert (ran.code, ran.err) == (0, "")
-    for attribute, quantity in [("app", "shares"), ("apps", "frequencies"), ("apps", "key means")]:
-        assert any(line.split()[0] == attribute and quantity in line for line in ran.out.splitlines())
-    assert "'pulse' is not simulated: vectors are not simulated." in ran.out
-    assert "the greatest error of all that --simulate knows" in ran.out
-
-
-def test_a_simulated_error_is_the_greatest_of_all_populations(plan: Callable[..., Any]) -> None:
-    asked = "--users", 300, "--attribute", "minutes", "--trials", 2, "--error", 4, "--json"
-    every = {
-        (line["estimate"], line["quantity"]): line
-        for line in json.loads(plan(*asked, "--simulate").out)
-        if line["population"] != "any"
-    }
-    names = names_for(Numeric(0.0, 1.0))
-    each = [
-        line for line in json.loads(plan(*asked, "--simulate", *names).out) if line["population"] != "any"
-    ]
-    assert len(each) == len(names) * len(every)
-    for (estimate, quantity), line in every.items():
-        own = {
-            one["population"]: one
-            for one in each
-            if (one["estimate"], one["quantity"]) == (estimate, quantity)
-        }
-        assert line["error"] == own[line["population"]]["error"] == max(one["error"] for one in own.values())
-        assert line["least_error"] == min(one["error"] for one in own.values())
-        if line["users_for_error"] is not None:
-            assert line["users_for_error"] >= max(one["users_for_error"] or 0 for one in own.values())
-
-
-def test_people_have_half_as_many_keys_as_the_padding_or_fewer() -> None:
-    domain = KeyValues(tuple(map(str, range(50))), Numeric(0.0, 1.0))
-    for name in names_for(domain):
-        frequencies = KEYS[name](50)[0]
-        pairs = drawn(name, domain, 2_000, np.random.default_rng(1), most_keys=2.0)
-        # A person's number of keys has a variance of at most its mean.
-        assert frequencies.sum() > 3.0
-        assert len(pairs.keys) / 2_000 == pytest.approx(2.0, abs=4.0 * math.sqrt(2.0 / 2_000))
-
-
-def test_an_estimate_that_has_no_mean_of_some_people_has_the_errors_of_others(
-    command: Callable[..., Any], tmp_path: Path
-) -> None:
-    (tmp_path / "study.yaml").write_text(
+def test_an_estimate_that_has_no_mean_of_some_people_has_the_errors_of_others() -> None:
+    study = ldp.Study.from_yaml(
         "study: cut\nattributes:\n  x:\n    domain: {numeric: [0, 1]}\n    buckets: 64\n"
         "    services: {a: {mechanism: binned, epsilon: 0.1}}\n    estimates: {cut: {estimator: base_cut}}\n"
     )
-    asked = "--users", 1_000, "--trials", 3, "--json", "--study", tmp_path / "study.yaml"
-    ran = command("plan", *asked, "--simulate")
-    assert ran.code == 0, ran.err
-    [line] = [
-        line for line in json.loads(ran.out) if line["quantity"] == "mean" and "simul" in line["source"]
-    ]
-    assert 0.0 <= line["least_error"] <= line["error"] <= 1.0
+    rows = [row for row in ldp.evaluate(study, users=[1_000], trials=3).rows if row["error"] == "mean"]
+    # All shares may be cut to zero.
+    assert 0 < sum(row["trials"] for row in rows) < 3 * len(names_for(Numeric(0.0, 1.0)))
 
 
 def test_a_bound_that_is_not_computed_is_not_said_to_be_none(
@@ -176,11 +126,10 @@ def test_fake_users_who_count_several_times_have_no_bound(
     assert lines and all(line["one_percent_fake"] is None for line in lines)
 
 
-def test_keys_without_simulation_are_named(plan: Callable[..., Any]) -> None:
+def test_what_has_no_formula_is_named(plan: Callable[..., Any]) -> None:
     ran = plan("--users", 300)
-    assert "'apps' has no line, because its error has no formula: --simulate computes it." in ran.out
+    assert "'apps' has no line, because its error has no formula: ldpbeam evaluate measures it" in ran.out
     assert "'minutes' has no line" not in ran.out
-    assert "'apps' has no line" not in plan("--users", 300, "--simulate", "--trials", 2).out
 
 
 PAIRED = """\
@@ -193,15 +142,11 @@ pairs: {all: [bytes, size, app]}
 """
 
 
-def test_what_has_no_formula_is_simulated(command: Callable[..., Any], tmp_path: Path) -> None:
+def test_scales_and_pairs_have_no_formula(command: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(PAIRED)
-    plan = ("plan", "--study", tmp_path / "study.yaml", "--users", 400)
+    said = command("plan", "--study", tmp_path / "study.yaml", "--users", 400).out
     for name in ("bytes", "all.bytes_app"):
-        assert f"{name!r} has no line, because its error has no formula: --simulate" in command(*plan).out
-    ran = command(*plan, "--attribute", "bytes", "--simulate", "even", "--trials", 2, "--json")
-    assert {line["quantity"] for line in json.loads(ran.out)} == {"W1", "mean"}
-    ran = command(*plan, "--attribute", "all.bytes_size", "--simulate", "--trials", 2, "--json")
-    assert [line["quantity"] for line in json.loads(ran.out)] == ["conditional shares", "correlation"]
+        assert f"{name!r} has no line, because its error has no formula: ldpbeam evaluate" in said
 
 
 def test_a_plan_of_a_pair_is_what_is_observed() -> None:
@@ -249,14 +194,6 @@ attributes:
     assert 0.8 < math.sqrt(np.mean(np.square(errors))) / planned.error < 1.25
 
 
-def test_a_population_is_simulated_where_the_domain_has_it(plan: Callable[..., Any]) -> None:
-    ran = plan("--users", 300, "--simulate", "long_tail", "linear", "--trials", 2)
-    assert ran.code == 0, ran.err
-    simulated = {(line.split()[0], line.split()[-4]) for line in ran.out.splitlines() if "±" in line}
-    assert simulated == {("app", "long_tail"), ("apps", "linear")}
-    assert "'minutes' is not simulated: its populations are even, skewed" in ran.out
-
-
 @pytest.mark.parametrize(
     ("error", "people"), [("1e300", 1), ("1e-5", None), ("1e-300", None), ("5e-324", None)]
 )
@@ -275,12 +212,3 @@ def test_a_table_says_how_many_people_an_error_needs(plan: Callable[..., Any]) -
     ]
     assert f"{enough:,}" in ran.out
     assert "people for 0.5" in ran.out
-
-
-def test_people_between_two_simulations_follow_a_power_law() -> None:
-    assert _enough(lambda users: users**-0.5, 0.01) == pytest.approx(10_000, abs=1)
-    assert _enough(lambda users: users**-0.3, 0.02) == math.ceil(0.02 ** (-1 / 0.3))
-    assert _enough(lambda users: 0.001, 0.01) == 1_000
-    assert _enough(lambda users: 1.0, 0.01) is None
-    # Fewer people have no estimate.
-    assert _enough(lambda users: 0.001 if users > 10_000 else math.inf, 0.01) == 16_000
