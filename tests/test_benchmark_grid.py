@@ -11,26 +11,10 @@ from benchmarks.grid.__main__ import left, read
 from benchmarks.grid.cells import Cell, Result, cells, losses, methods, results
 from benchmarks.grid.compare import compared
 from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, Ours, asked
-from benchmarks.grid.populations import CATEGORIES, NUMBERS, is_here
+from benchmarks.grid.populations import NUMBERS
 from benchmarks.grid.tables import tables
 from ldpbeam import Answers, tally
 from ldpbeam.estimators import check
-
-
-@pytest.mark.parametrize("population", NUMBERS + CATEGORIES, ids=lambda p: p.name)
-def test_people_are_in_the_domain_and_drawn_by_the_seed(population):
-    if not is_here(population):
-        pytest.skip(f"{population.file} is not here")
-    first, second = (population.draw(1_000, np.random.default_rng(3)) for _ in range(2))
-    assert first.shape == (1_000,)
-    assert np.array_equal(first, second)
-    if population in NUMBERS:
-        assert first.min() >= 0.0
-        assert first.max() <= 1.0
-    else:
-        shares = population.shares()
-        assert shares.sum() == pytest.approx(1.0, abs=1e-12)
-        assert first.max() < len(shares)
 
 
 def test_an_estimate_has_the_losses_of_numbers():

@@ -145,14 +145,6 @@ def watched(run: Any, small_text: str) -> Watched:
     return Watched(StreamOutput(study, "out", "r"), run)
 
 
-def test_metrics_are_those_of_the_last_commit_and_of_the_loop(watched: Watched) -> None:
-    text = exposition(watched).decode()
-    of_commit = [(counts.IN, 12), (counts.USED, 3), (counts.IN_OPEN_WINDOWS, 9)]
-    assert accounting_in(text) == accounting(of_commit)
-    assert samples(text)["ldpbeam_watermark_timestamp_seconds", ()] == 10 * HOUR / 1000
-    assert samples(text)["ldpbeam_resident_memory_bytes", (("process", "command"),)] > 2**20
-
-
 def test_panes_that_wait_are_told_and_are_no_reason_to_start_again(watched: Watched, run: Any) -> None:
     answers = Answers()
     answers.watched = watched

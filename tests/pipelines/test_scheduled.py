@@ -97,13 +97,6 @@ def run(
     return contents(Path(own.output))
 
 
-def test_files_are_named_by_study_attribute_and_window(tmp_path: Path) -> None:
-    found = run(job(tmp_path, 1, 3), {1: 0.5, 2: 0.1}, letters=1)
-    letter = f"runs/{name_of(1, 3)}/dead_letters/part-0.avro"
-    windows = of_window(1) | of_window(2)
-    assert set(found) - {".lock", "runs/.lock"} == {"run.json", "study.json", letter} | windows | of_run(1, 3)
-
-
 def test_a_run_replaces_the_windows_of_its_span_and_touches_no_others(tmp_path: Path) -> None:
     first = run(job(tmp_path, 0, 3), {0: 0.5, 1: 0.5, 2: 0.5}, letters=2)
     places = {name: (tmp_path / name).stat().st_ino for name in first}

@@ -8,11 +8,10 @@ from dataclasses import replace
 from support.estimate_records import held, paid, price, results
 
 from ldpbeam.answers.results import Results, RunResults
-from ldpbeam.charts.subject import Subset
 from ldpbeam.intervals.flags import PAGE, REFUSED_PAYLOADS, UNEXPLAINED
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.html import page
-from ldpbeam.results.page.warnings import Warned, caution_of, notes_of, warnings_of
+from ldpbeam.results.page.warnings import caution_of, notes_of, warnings_of
 from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord
 
 HOURS = [f"2026-11-20T{hour}:00:00Z" for hour in (10, 11, 12)]
@@ -81,8 +80,3 @@ def test_what_numbers_say_of_themselves_is_folded_into_their_attribute() -> None
     assert re.search(r"All numbers of price</summary>.*outside", parts[2], re.DOTALL)
     assert '<th scope="col">careful</th>' in parts[2] and "What not to believe</summary>" in parts[2]
     assert "careful" not in parts[3].lower()
-
-
-def test_the_whole_output_has_no_place() -> None:
-    assert (Warned("x").attribute, Warned("x").where) == ("", "")
-    assert str(Subset(None, None, None, 0)) == ""

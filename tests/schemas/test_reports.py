@@ -266,11 +266,6 @@ def test_sixteen_zero_bytes_are_no_report_id(kind: pa.DataType) -> None:
     assert column("report_id", pa.array([b"\0" * 16, RAW, None], kind)) == [None, RAW, None]
 
 
-def test_report_ids_are_bytes_as_user_keys_are() -> None:
-    assert column("report_id", ["", "r-1", str(UUID), None]) == [None, b"r-1", RAW, None]
-    assert column("report_id", [1, 2]) == [b"1", b"2"]
-
-
 def test_a_records_own_service_comes_before_the_files_and_that_before_the_given_one() -> None:
     wanted, metadata = Columns("given", "given"), {SERVICE_KEY: "file"}
 

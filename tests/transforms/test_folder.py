@@ -340,21 +340,6 @@ def test_a_file_that_was_written_anew_after_a_run_read_it_is_a_dead_letter(
     assert feed_batch.damaged == [str(path)]
 
 
-def test_a_file_that_is_gone_before_it_is_read_is_a_dead_letter(
-    watching: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watching.write("a", "ann")
-    watching.write("b", "bob")
-    opened = watching.open()
-    assert users([feed_batch for feed_batch in [opened.take()] if feed_batch]) == ["ann"]
-    (watching.path / "b").unlink()
-    (gone,) = everything(opened)
-    assert gone.damaged == [str(watching.path / "b")]
-    assert [(letter.file, letter.reason) for letter in gone.letters] == [
-        (str(watching.path / "b"), "bad_file")
-    ]
-
-
 def test_the_position_is_by_whole_files_and_the_part_that_is_being_read(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,6 @@ from support.pane_reports import NOT_TO_JOIN, Report, cut, study_text
 from support.pane_scripts import Step
 from support.tallied import tallied
 
-import ldpbeam as ldp
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.joining import kept as kept_module
@@ -125,14 +124,6 @@ def test_the_default_does_not_change_the_fingerprint_and_another_number_does() -
     default, other = (parse_study(study_text(SERVICES, NOT_TO_JOIN, more=text)) for text in texts)
     assert (default.most_reports, other.most_reports) == (1_000, 999)
     assert default != other
-
-
-def test_a_run_says_that_reports_were_beyond_the_most() -> None:
-    columns: dict[str, Any] = {"user_id": ["u", "u", "u", "v"], "payload": [0.5] * 4, "service": ["taxi"] * 4}
-    text = study_text(SERVICES, NOT_TO_JOIN, more="repeats: all\nmost_reports: 2").replace("windows:", "# ")
-    with pytest.warns(UserWarning, match="1 report dropped from users who sent more than 2 to a service"):
-        found = ldp.estimate(parse_study(text), pa.table(columns))
-    assert (found.counts["used"], found.counts["duplicates"], found.counts[BEYOND_MOST]) == (3, 1, 1)
 
 
 MOST = 50

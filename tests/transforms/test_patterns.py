@@ -169,9 +169,3 @@ def test_a_folder_that_may_not_be_entered_is_no_empty_one(
     for pattern in ("a/1.avro", "*/1.avro", "a/*"):
         with pytest.raises(PermissionError, match=f"the folder {tmp_path}/a may not be read"):
             matching(f"{tmp_path}/{pattern}")
-
-
-def test_a_name_that_is_not_utf_8_is_a_malformed_file(tmp_path: Path) -> None:
-    (tmp_path / os.fsdecode(b"in\xff.jsonl")).write_bytes(b"{}\n")
-    _, (bad,) = files.sniff_all(files.match([f"{tmp_path}/*"]))
-    assert bad[:2] == (f"{tmp_path}/in\\udcff.jsonl", "its name is not UTF-8; rename it")

@@ -200,17 +200,6 @@ def test_a_file_without_a_readable_header_is_one_damaged_file_however_it_is_spli
     assert (numbers["in"], numbers["dead_letters"], numbers["damaged_files"]) == (2, 2, 1)
 
 
-def test_only_the_columns_that_matter_are_read(tmp_path: Path) -> None:
-    for kind, data in FORMATS.items():
-        (tmp_path / kind).write_bytes(data())
-    fields = {"user_id", "service", "event_time", "payload", "position", "row", "file"}
-    paths = [tmp_path / kind for kind in FORMATS]
-    assert {frozenset(row) for row in read(paths).rows} == {frozenset(fields)}
-    with_extra = read(paths, Columns(extras=("colour",))).rows
-    assert {frozenset(row) for row in with_extra} == {frozenset(fields | {"colour"})}
-    assert {row["colour"] for row in with_extra} == {"red"}
-
-
 def read_after(path: Path, change: Callable[[], object] = lambda: None) -> tuple[int, list[DeadLetter]]:
     """The reports and the dead letters of a file that changed after it was found."""
     os.utime(path, (1_000, 1_000))

@@ -102,11 +102,3 @@ def test_the_state_of_a_stream_grows_with_users_and_not_with_reports(monkeypatch
     gains, same, most = streamed(batches)
     assert (gains, same) == (expected, counts)
     assert most <= 8_000
-
-
-def test_a_stream_leaves_the_reports_of_many_users_in_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unbounded, "HELD_REPORTS", 8_000)
-    rng = np.random.default_rng(1)
-    batches = [batch(rng, 1_000, users=10**9, times=STEP) for _ in range(20)]
-    _, counts, most = streamed(batches)
-    assert (most, counts) == (20_000, {"used": 20_000})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from support.tallied import tallied
 
 from ldpbeam.windows import Span
@@ -19,25 +18,6 @@ TWICE: list[dict[str, Any]] = [
 ]
 #: Without it, event times of 1970 are dead letters.
 OLD_TIMES = Span(-10 * 365 * 24 * HOUR)
-
-
-@pytest.mark.parametrize(
-    ("line", "used", "users"),
-    [
-        ("duplicates: drop", 3, [2, 1]),
-        ("repeats: all", 4, [None, None]),
-        ("duplicates: keep", 5, [None, None]),
-    ],
-)
-def test_a_study_says_whether_users_and_ids_may_come_again(
-    line: str, used: int, users: list[int | None], small_text: str
-) -> None:
-    study = small_text.replace("{estimator: ule}", "{estimator: ems}") + f"windows: {{size: 1h}}\n{line}\n"
-    found = tallied(study, TWICE, OLD_TIMES)
-    assert (found.accounting["used"], found.accounting["duplicates"]) == (used, 5 - used)
-    in_order = sorted(found.snapshots, key=lambda own: own.window or ())
-    assert [own.statistic.users for own in in_order] == users
-    assert sum(own.statistic.reports for own in found.snapshots) == used
 
 
 def test_a_report_of_a_span_that_repeats_an_id_from_before_it_does_not_stand(small_text: str) -> None:
