@@ -38,6 +38,10 @@ class Truth:
     shares: Floats
     key_means: Floats | None = None
 
+    def centre(self, name: str) -> float | None:
+        """The mean or the median of numbers."""
+        return self.mean if name == "mean" else float(np.median(np.asarray(self.values, np.float64)))
+
 
 def truth_of(
     study: Study, name: str, window: Bounds | None, group: str | None, people: People

@@ -9,9 +9,9 @@ import altair as alt
 
 from ldpbeam.answers.named_numbers import numbers_of
 from ldpbeam.answers.truth import Truth
-from ldpbeam.certainty import CERTAIN, LARGEST
+from ldpbeam.certainty import LARGEST
 from ldpbeam.charts.figures import GOES_ON, Figure, of, reach
-from ldpbeam.charts.subject import Subject, Subset, mean_ends
+from ldpbeam.charts.subject import Subject, Subset, noun_of, part_of, surest
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: This many names are drawn, and this many in each of several panels.
@@ -33,20 +33,20 @@ def key_means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None
 
 
 def means(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
-    """The means of all groups and estimates; None with several windows, and where there is only one mean."""
-    panels, said = subject.panels(lambda record: record.mean is not None)
+    """The means, or on a scale the medians; None with several windows, and where there is only one."""
+    name = subject.centre
+    panels, said = subject.panels(lambda record: part_of(record, name))
     if len(subject.windows) > 1 or len(panels) < 2:
         return None
     rows = []
     for title, record in panels:
-        if record is None or record.mean is None:
-            continue
-        truth = truths.get(Subset.of(record))
-        rows.append(row("estimate", "", title, record.mean, mean_ends(record)))
-        if truth is not None and truth.mean is not None:
-            rows.append(row("truth", "", title, truth.mean))
-    title = f"Mean {subject.name}{' by group' * subject.by_group}"
-    return rows_figure(title, f"mean {subject.name}", rows, [""], said, shares=False)
+        if record and (number := part_of(record, name)):
+            rows.append(row("estimate", "", title, float(number.values[0]), surest(number)))
+            if truth := truths.get(Subset.of(record)):
+                rows.append(row("truth", "", title, truth.centre(name)))
+    title = f"{noun_of(name)} {subject.name}"
+    heading = f"{title.capitalize()}{' by group' * subject.by_group}"
+    return rows_figure(heading, title, rows, [""], said, shares=False)
 
 
 def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
@@ -55,7 +55,7 @@ def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
 
 
 def intervals_of(
-    record: EstimateRecord, field: Field, condition: str = CERTAIN
+    record: EstimateRecord, field: Field, condition: str = LARGEST
 ) -> dict[str, tuple[float, float]]:
     """The interval of each name under a condition; empty without intervals."""
     family = "shares" if field == "frequencies" else "means of keys"
@@ -77,7 +77,7 @@ def _of_names(subject: Subject, truths: Mapping[Subset, Truth], field: Field, ti
     for panel, record in panels:
         if record is None:
             continue
-        values, ends = values_of(record, field), intervals_of(record, field, LARGEST)
+        values, ends = values_of(record, field), intervals_of(record, field)
         rows += [
             row("estimate", panel, name, values[name], ends.get(name)) for name in order if name in values
         ]

@@ -13,8 +13,7 @@ from ldpbeam import words
 from ldpbeam.answers.truth import Truth
 from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.charts.figures import Figure, of
-from ldpbeam.charts.subject import Subject, Subset, ends_of, flag_of, level_of, pair
-from ldpbeam.domains import Floats
+from ldpbeam.charts.subject import Subject, Subset, ends_of, flag_of, level_of, on_scale, pair
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: About the fewest and the most bars of a shape.
@@ -70,7 +69,7 @@ def bar_width(records: Sequence[EstimateRecord]) -> float:
     """
     edges = np.asarray(records[0].bucket_edges)
     across, buckets, step = float(edges[-1] - edges[0]), len(edges) - 1, records[0].step
-    if _on_scale(edges):
+    if on_scale(edges):
         return 0.0
     unsure = [
         0.5 * (ends[1] - ends[0])
@@ -154,17 +153,11 @@ def _rows(part: str, found: Sequence[tuple[float, float, float]]) -> Iterator[di
         yield {"part": part, "low": low, "high": high, "share": share}
 
 
-def _on_scale(edges: Floats) -> bool:
-    """Whether buckets differ in width, so that the domain has a scale."""
-    widths = np.diff(edges)
-    return bool(widths.max() > 1.01 * widths.min())
-
-
 def _x(field: str, subject: Subject, record: EstimateRecord) -> alt.X:
     """The axis of values, on about the scale of the domain."""
     edges = np.asarray(record.bucket_edges)
     scale: dict[str, Any] = {"nice": False, "zero": False}
-    if _on_scale(edges):
+    if on_scale(edges):
         scale |= {"type": "log"} if edges[0] > 0.0 else {"type": "symlog", "constant": min(1.0, edges[1])}
     return alt.X(
         f"{field}:Q", title=subject.name, scale=alt.Scale(**scale), axis=alt.Axis(grid=False, tickCount=5)

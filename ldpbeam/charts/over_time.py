@@ -21,8 +21,10 @@ from ldpbeam.charts.subject import (
     Subset,
     flag_of,
     level_of,
-    mean_ends,
+    noun_of,
+    part_of,
     state_of,
+    surest,
 )
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.times import milliseconds, rfc3339
@@ -34,14 +36,15 @@ _TICKS, _TICKS_OF_PANELS = 8, 3
 
 
 def means_over_time(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure | None:
-    """The means by window; None without several windows."""
-    subject = subject.over_time.only(lambda record: record.mean is not None)
-    rows = [_row(subject, record, record.mean, mean_ends(record), "mean") for record in subject.records]
+    """The means, or on a scale the medians, by window; None without several windows."""
+    name, subject, rows = subject.centre, subject.over_time, []
     for record in subject.records:
-        truth = truths.get(Subset.of(record))
-        if truth is not None and truth.mean is not None:
-            rows.append(_row(subject, record, truth.mean, None, "mean") | {"part": "truth"})
-    return _figure(subject, f"Mean {subject.name} over time", rows, [])
+        if number := part_of(record, name):
+            part, value = "mean" if name == "mean" else "quantiles", float(number.values[0])
+            rows.append(_row(subject, record, value, surest(number), part))
+            if truth := truths.get(Subset.of(record)):
+                rows.append(_row(subject, record, truth.centre(name), None, part) | {"part": "truth"})
+    return _figure(subject, f"{noun_of(name).capitalize()} {subject.name} over time", rows, [])
 
 
 def shares_over_time(subject: Subject) -> Figure | None:

@@ -10,17 +10,20 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ldpbeam import words
 from ldpbeam.answers.named_numbers import Numbers, numbers_of
 from ldpbeam.cells import Clock
-from ldpbeam.certainty import CERTAIN, IF_SMOOTH
+from ldpbeam.certainty import CERTAIN, IF_SMOOTH, LARGEST
 from ldpbeam.domains import Floats
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
 from ldpbeam.times import milliseconds
 
 #: A figure has at most this many panels of groups, or of windows where there are no groups.
 MOST_PANELS, MOST_WINDOWS = 12, 3
+#: The median, as estimates name it.
+MEDIAN = "quantile 0.5"
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,15 @@ class Subject:
         single = [record for record in self.records if not record.joined]
         return replace(self, records=single or self.records)
 
+    @cached_property
+    def centre(self) -> str:
+        """The number that stands for all values: the mean, or on a scale the median.
+
+        Clients perturb on the scale, which the ends of the median follow; few large values make the mean.
+        """
+        scaled = (own.bucket_edges and own.quantiles and on_scale(own.bucket_edges) for own in self.records)
+        return MEDIAN if any(scaled) else "mean"
+
     @property
     def windows(self) -> list[str]:
         """The starts of the windows, in order; empty without windows."""
@@ -259,15 +271,32 @@ def flag_of(record: EstimateRecord, part: str) -> str:
     return (flags.get(IF_SMOOTH, "") if smooth else "") or flags.get(CERTAIN, "")
 
 
-def mean_ends(record: EstimateRecord) -> tuple[float, float] | None:
-    """The interval of the mean: the certain one, or else that of smooth people; None without one."""
-    low, high = surest(next(numbers_of(record)))[0].tolist()
+def noun_of(number: str) -> str:
+    """What a reader calls a number."""
+    return "median" if number == MEDIAN else number
+
+
+def part_of(record: EstimateRecord, name: str) -> Numbers | None:
+    """The number of an estimate by its name; None if it has not this number."""
+    for part in numbers_of(record):
+        if name in part.names:
+            return part.only(part.names.index(name))
+    return None
+
+
+def surest(number: Numbers) -> tuple[float, float] | None:
+    """The certain interval of a number, or else that of smooth people; None without one.
+
+    That of one of the largest shares holds for the largest.
+    """
+    low, high = number.under(LARGEST if CERTAIN in number.ends else IF_SMOOTH)[0].tolist()
     return None if np.isnan(low) else (low, high)
 
 
-def surest(numbers: Numbers) -> Floats:
-    """The certain intervals of some numbers, or else those of smooth people, NaN without any."""
-    return numbers.under(CERTAIN if CERTAIN in numbers.ends else IF_SMOOTH)
+def on_scale(edges: ArrayLike) -> bool:
+    """Whether buckets differ in width, so that the domain has a scale."""
+    widths = np.diff(edges)
+    return bool(widths.max() > 1.01 * widths.min())
 
 
 def pair(ends: Floats | None, place: int) -> tuple[float, float] | None:

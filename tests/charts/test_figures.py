@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.estimate_records import held, price, results
+from support.estimate_records import held, results
 from support.studies import SMALL
 
 import ldpbeam as ldp
@@ -17,7 +17,6 @@ from ldpbeam.answers.results import RunResults
 from ldpbeam.charts.figures import Figure
 from ldpbeam.charts.numbers import distributions
 from ldpbeam.charts.subject import Subject
-from ldpbeam.charts.totals import with_totals
 from ldpbeam.results.page.contents import content_of
 from ldpbeam.results.page.images import images
 from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord
@@ -192,31 +191,3 @@ def test_what_is_certain_is_drawn_between_places() -> None:
     assert drawn(figure, "line", "at", "low")[-1] == (1.0, pytest.approx(1))
     # Without certain intervals there is no such figure.
     assert TITLE not in figures_of(of_service("a"))
-
-
-def test_a_total_is_the_mean_over_people_of_the_groups() -> None:
-    groups = [replace(CERTAIN, group=name, reports=many) for name, many in (("n", 300), ("s", 100))]
-    other = replace(groups[1], mean=0.8, distribution=SHARES[::-1])
-    found = with_totals([groups[0], other])
-    total = found[-1]
-    assert (len(found), total.group, total.reports, total.users) == (3, "all groups", 400, None)
-    assert total.mean == pytest.approx(0.5)
-    assert total.distribution == pytest.approx(0.75 * np.array(SHARES) + 0.25 * np.array(SHARES[::-1]))
-    assert total.intervals is not None
-    # Shares up to a value that hold in each group hold in all; so do the ends of the median that follow.
-    assert total.intervals.of("cdf", "certain") == pytest.approx(np.array([(0.0, 0.3), (0.2, 0.9)]))
-    assert total.intervals.of("quantiles", "certain") == pytest.approx(np.array([(0.0, 1.0)]))
-    assert with_totals(groups[:1]) == groups[:1]
-    named = replace(groups[0], group="all groups")
-    assert len(with_totals([named, other])) == 2
-
-
-def test_noise_of_groups_is_independent() -> None:
-    means = [
-        price(group=name, reports=many, mean=mean, intervals=held(certain={"mean": (mean - 1, mean + 1)}))
-        for name, many, mean in (("n", 300, 4.0), ("s", 100, 8.0))
-    ]
-    total = with_totals(means)[-1]
-    assert total.intervals is not None
-    error = np.hypot(0.75, 0.25)
-    assert total.intervals.of("mean") == pytest.approx(np.array([(5 - error, 5 + error)]))

@@ -11,7 +11,6 @@ from scipy.stats import norm
 from support.estimate_records import held, paid, price
 
 from ldpbeam.charts.subject import Subject
-from ldpbeam.charts.totals import with_totals
 from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.html import Answer
 from ldpbeam.schemas.outputs.records import EstimateRecord
@@ -87,10 +86,21 @@ def test_groups_keep_their_order_and_colour_and_the_clearly_higher_ones_are_name
     assert made.sentences == ["b and c are certainly higher than a and d. Other differences may be chance."]
     assert [row["group"] for row in rows(made)] == ["a", "b", "c", "d"]
     assert answer(records[0], records[3]).sentences == ["No group's mean is certainly higher than another's."]
-    several = answer(*with_totals([records[0], records[1], mean(50.0, 1.0, group="e", reports=50)]))
-    # 100, 90 and 50 reports: the total comes first.
+    total = mean(25.8, 1.0, group="all groups", reports=240)
+    several = answer(records[0], records[1], mean(50.0, 1.0, group="e", reports=50), total)
+    # The total comes first, and is no group that is higher than others.
     assert several.headline == "Mean price: 25.8 in all; e 50.0, highest; a 10.0, lowest"
     assert several.sentences == [] and rows(several)[0]["from"] == "240 reports"
+
+
+def test_on_a_scale_the_median_leads_and_the_mean_is_beside_it() -> None:
+    scaled = {"bucket_edges": (1.0, 10.0, 100.0), "distribution": (0.9, 0.1)}
+    made = answer(*(price(group=group, **scaled) for group in ("n", "s")))
+    assert made.headline == "Median price by group"
+    assert rows(made)[0] | {"from": ""} == {
+        "group": "n", "Median price": "3.0 (1.5 to 5.4)", "mean": "5.0 (4.0 to 6.0)", "from": "",
+    }  # fmt: skip
+    assert made.sentences == ["No group's median is certainly higher than another's."]
 
 
 def test_many_groups_that_are_lower_are_counted() -> None:

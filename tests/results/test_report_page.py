@@ -18,6 +18,7 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 TITLES = [
     "Mean minutes over time",
     "Distribution of minutes",
+    "Share of people up to each value of minutes",
     "Shares of transport over time",
     "Shares of transport",
     "Who has which key of rating, over time",
@@ -131,11 +132,11 @@ def test_no_label_stands_on_another_one_however_many_and_long_they_are(
     opened = open_page(hard, width)
     assert opened.page.locator("figure").evaluate_all(COLLISIONS) == []
     assert opened.overflow <= 0
-    # Twelve lanes of the last window.
+    # Twelve lanes of the last window, none of all groups: there are no statistics.
     second = opened.page.locator("figure").nth(1)
     shown = second.locator(".wide text").all_text_contents()
-    assert sum(text.startswith(("a group", "all groups")) for text in shown) == 12
-    assert second.locator(".caption").inner_text().startswith("28 Nov. The first 12 of 13.")
+    assert sum(text.startswith("a group") for text in shown) == 12
+    assert second.locator(".caption").inner_text().startswith("28 Nov. Bars")
 
 
 def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
@@ -148,8 +149,9 @@ def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page:
 
     # Of 2 estimates of 2 groups and their total a line, and a mark in each of two windows.
     assert (count("Mean minutes over time", "line"), count("Mean minutes over time", "symbol")) == (6, 12)
-    # Of 2 groups and their total the line of the distribution, and the rule of its median.
-    assert (count("Distribution of minutes", "line"), count("Distribution of minutes", "rule")) == (3, 3)
+    # Of 2 groups and their total the line of the distribution, and what is certain of its median; of the
+    # total, whose reports are more, also what is so if people are spread smoothly.
+    assert (count("Distribution of minutes", "line"), count("Distribution of minutes", "rule")) == (3, 4)
     # Of 2 groups and their total 3 categories and 2 keys, each with its interval.
     assert (count("Shares of transport", "rect"), count("Shares of transport", "rule")) == (9, 9)
     assert count("Who has which key of rating", "rule") == 6

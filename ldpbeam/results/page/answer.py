@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +11,24 @@ from typing import Any
 from ldpbeam import words
 from ldpbeam.answers.between import Side, between
 from ldpbeam.answers.difference import Difference
-from ldpbeam.answers.named_numbers import Numbers, numbers_of
+from ldpbeam.answers.named_numbers import Numbers
 from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.charts.names import values_of
-from ldpbeam.charts.subject import MOST_PANELS, Subject, Subset, ends_of, pair, state_of, surest
-from ldpbeam.charts.totals import ALL
-from ldpbeam.results.page.events import by, sentence_on
+from ldpbeam.charts.subject import (
+    MEDIAN,
+    MOST_PANELS,
+    Subject,
+    Subset,
+    ends_of,
+    noun_of,
+    pair,
+    part_of,
+    state_of,
+    surest,
+)
+from ldpbeam.results.page.events import Changes, by, leads, sentence_on, sentences_of
 from ldpbeam.results.page.html import Answer, table_of
+from ldpbeam.results.totals import ALL
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study
 
@@ -36,8 +46,7 @@ class _Known:
     @property
     def ends(self) -> tuple[float, float] | None:
         """The certain interval, or else the one of smooth people."""
-        low, high = surest(self.part)[0].tolist()
-        return None if math.isnan(low) else (low, high)
+        return surest(self.part)
 
     @property
     def text(self) -> str:
@@ -59,20 +68,20 @@ class _Known:
         return state if state != "complete" else "flagged" if self.part.flag(IF_SMOOTH) else ""
 
 
-def answer_of(subject: Subject, study: Study | None, said: Sequence[str] = ()) -> Answer | None:
-    """The answer for an attribute; None if its estimates have no mean and no shares.
+def answer_of(subject: Subject, study: Study | None, changed: Changes | None = None) -> Answer | None:
+    """The answer for an attribute; None if its estimates have no median, mean or shares.
 
     Args:
         subject: the estimates of the attribute, with totals over groups.
         study: their study; None if it is not known, so that clients may remember their noise.
-        said: further sentences on what changed.
+        changed: what changed at each event.
     """
     subject = subject.over_time
     name = _number(subject)
     windows: dict[str, dict[str, _Known]] = {}
     for subset, records in subject.subsets.items():
         for record in records:
-            part = _part(record, name)
+            part = part_of(record, name)
             if part is not None:
                 windows.setdefault(subset.start or "", {}).setdefault(subset.label, _Known(record, part))
     if not windows:
@@ -89,7 +98,7 @@ def answer_of(subject: Subject, study: Study | None, said: Sequence[str] = ()) -
         next((subject.when(Subset.of(own.record)) for own in side.values()), "") for side in (current, before)
     )
     overlap = any((own.record.window_end or "") > now for own in before.values())
-    changes = _differences([(before, current)], study, overlap)
+    changes = _differences([(before, current)], study, name, overlap)
     of_label = {_label(row): row for row in changes if row.number == name}
     called, change = _called(name, subject), f"change since {since}"
     rows = [
@@ -97,7 +106,8 @@ def answer_of(subject: Subject, study: Study | None, said: Sequence[str] = ()) -
             "group": label if subject.by_group else "",
             f"{called}, {when}".removesuffix(", "): own.text + own.between,
             change: _change(of_label[label]) if label in of_label else "",
-            "median": _quantile(own.record, "0.5"),
+            "median": "" if name == MEDIAN else _quantile(own.record, "0.5"),
+            "mean": _mean(own.record) if name == MEDIAN else "",
             "nine in ten people": " to ".join(
                 filter(None, (_quantile(own.record, "0.05"), _quantile(own.record, "0.95")))
             ),
@@ -114,9 +124,9 @@ def answer_of(subject: Subject, study: Study | None, said: Sequence[str] = ()) -
         sentences=[
             *([" ".join(orders)] if orders else []),
             *([sentence_on(f"Since {since}", changes)] if changes else []),
-            *said,
+            *sentences_of(changed or {}, subject.name, name),
         ],
-        table=table_of(rows, optional=("group", change, "median", "nine in ten people", "careful")),
+        table=table_of(rows, optional=("group", change, "median", "mean", "nine in ten people", "careful")),
     )
 
 
@@ -141,10 +151,16 @@ def _quantile(record: EstimateRecord, level: str) -> str:
     return f"{text} ({ends})" if ends and level == "0.5" else text
 
 
+def _mean(record: EstimateRecord) -> str:
+    part = part_of(record, "mean")
+    known = part and _Known(record, part)
+    return known.text + known.between if known else ""
+
+
 def _number(subject: Subject) -> str:
-    """The number's name: the mean, or the share of the most frequent name of the last window."""
+    """The number's name: the mean or median, or the share of the most frequent name of the last window."""
     if any(record.mean is not None for record in subject.records):
-        return "mean"
+        return subject.centre
     last, people = max(record.window_start or "" for record in subject.records), Counter[str]()
     for record in subject.records:
         if (record.window_start or "") == last:
@@ -156,38 +172,32 @@ def _number(subject: Subject) -> str:
 def _called(name: str, subject: Subject) -> str:
     """What a reader calls the number."""
     if not name.startswith("share of "):
-        return f"Mean {subject.name}"
+        return f"{noun_of(name).capitalize()} {subject.name}"
     return f"Share of {'people with ' if subject.records[0].keys is not None else ''}{name[9:]}"
-
-
-def _part(record: EstimateRecord, name: str) -> Numbers | None:
-    """The number of an estimate by its name; None if it has not this number."""
-    for part in numbers_of(record):
-        if name in part.names:
-            return part.only(part.names.index(name))
-    return None
 
 
 def _differences(
     sides: Sequence[tuple[Mapping[str, _Known], Mapping[str, _Known]]],
     study: Study | None,
+    name: str,
     overlap: bool = False,
 ) -> list[Difference]:
-    """The second of each pair of sides minus the first, of means or else of shares."""
+    """The second of each pair of sides minus the first, of the number or else of all shares."""
     pairs: list[tuple[Side, Side]] = [
         (
-            {key: _stripped(own.record) for key, own in one.items()},
-            {key: _stripped(own.record) for key, own in two.items()},
+            {key: _stripped(own.record, name) for key, own in one.items()},
+            {key: _stripped(own.record, name) for key, own in two.items()},
         )
         for one, two in sides
     ]
     compared = between(pairs, study, overlap=overlap)
-    return [row for row in compared.comparison.differences if row.family in ("means", "shares")]
+    return [row for row in compared.comparison.differences if leads(row, name)]
 
 
-def _stripped(record: EstimateRecord) -> EstimateRecord:
+def _stripped(record: EstimateRecord, name: str) -> EstimateRecord:
     intervals = record.intervals and replace(record.intervals, blurred={})
-    nothing: dict[str, Any] = dict.fromkeys(("distribution", "quantiles", "ranges", "variance", "key_means"))
+    left_out = {"distribution", "quantiles", "ranges", "variance", "key_means"}
+    nothing: dict[str, Any] = dict.fromkeys(left_out - ({"quantiles"} if name == MEDIAN else set()))
     return replace(record, intervals=intervals, **nothing)
 
 
@@ -207,7 +217,7 @@ def _orders(current: Mapping[str, _Known], study: Study | None, name: str) -> tu
     if not pairs:
         return [], []
     rows = _differences(
-        [({f"{pair}": current[pair[1]]}, {f"{pair}": current[pair[0]]}) for pair in pairs], study
+        [({f"{pair}": current[pair[1]]}, {f"{pair}": current[pair[0]]}) for pair in pairs], study, name
     )
     above: dict[str, list[str]] = {}
     below: Counter[str] = Counter()
@@ -237,7 +247,7 @@ def _orders(current: Mapping[str, _Known], study: Study | None, name: str) -> tu
         said.append(
             "Other differences may be chance."
             if above
-            else f"No group's {name} is certainly higher than another's."
+            else f"No group's {noun_of(name)} is certainly higher than another's."
         )
     differ = dict.fromkeys(row.number for row in rows if row.number != name and row.beyond)
     if differ:

@@ -20,12 +20,12 @@ from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.names import most_frequent, values_of
 from ldpbeam.charts.numbers import bar_width
 from ldpbeam.charts.subject import Subject, Subset, shown_times
-from ldpbeam.charts.totals import ALL, with_totals
 from ldpbeam.results.page.answer import answer_of
-from ldpbeam.results.page.events import compared_at, parts_of_changes, sentences_of
+from ldpbeam.results.page.events import compared_at, parts_of_changes
 from ldpbeam.results.page.html import Chapter, Content, Table, table_of
 from ldpbeam.results.page.parts import parts_of
 from ldpbeam.results.page.warnings import caution_of, notes_of, warnings_of
+from ldpbeam.results.totals import ALL, totals_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.study import Study, attribute_of
 from ldpbeam.windows import Bounds
@@ -57,11 +57,12 @@ def content_of(
     study, records = results.study, [*by_key(results.estimates).values()]
     names = list(dict.fromkeys(record.attribute for record in records))
     marked = events if events is not None else study.events if study is not None else {}
-    changes = compared_at(results, events or {})
+    changes, totals = compared_at(results, events or {}), totals_of(results, records)
     chapters = []
     for index, name in enumerate(names):
         of_name = [record for record in records if record.attribute == name]
-        subject = Subject(name, with_totals(of_name), results.clock, marked)
+        of_all = [total for total in totals if total.attribute == name]
+        subject = Subject(name, [*of_name, *of_all], results.clock, marked)
         charted, people_of_name = index < MOST_CHARTED, people.get(attribute_of(name))
         truths = _truths(study, subject, people_of_name) if study and people_of_name else {}
         drawn = [record for record in of_name if record.distribution]
@@ -71,7 +72,7 @@ def content_of(
                 figures_of(subject, truths) if charted else (),
                 _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names))),
                 "" if charted else "Its charts are left out, to keep the page small.",
-                answer_of(subject, study, sentences_of(changes, name)),
+                answer_of(subject, study, changes),
                 caution_of(of_name, bar_width(drawn) if drawn else 0.0),
                 notes_of(of_name),
             )

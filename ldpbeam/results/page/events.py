@@ -9,6 +9,7 @@ from ldpbeam.answers.before_after import SIDES
 from ldpbeam.answers.between import PairComparison
 from ldpbeam.answers.difference import Difference
 from ldpbeam.answers.results import Results
+from ldpbeam.charts.subject import noun_of
 from ldpbeam.errors import UserError
 from ldpbeam.printing import warn
 from ldpbeam.results.before_after import before_after_in
@@ -35,25 +36,30 @@ def compared_at(results: Results, events: Mapping[str, int]) -> Changes:
     return changes
 
 
-def sentences_of(changes: Changes, attribute: str) -> list[str]:
-    """What certainly changed of an attribute after each event: means, or else shares; and how many others."""
+def leads(row: Difference, number: str) -> bool:
+    """Whether a difference is of the number that an answer leads with, or of any share if that is one."""
+    return row.family == "shares" if number.startswith("share of ") else row.number == number
+
+
+def sentences_of(changes: Changes, attribute: str, number: str) -> list[str]:
+    """What certainly changed of an attribute after each event: its number, and how many others."""
     sentences = []
     for name, between in changes.items():
         rows = [row for row in between.comparison.differences if row.key.attribute == attribute]
-        family = "means" if any(row.family == "means" for row in rows) else "shares"
-        said = sentence_on(f"After {name}", [row for row in rows if row.family == family])
-        if others := sum(row.beyond for row in rows if row.family not in (family, "value buckets")):
+        said = sentence_on(f"After {name}", [row for row in rows if leads(row, number)])
+        rest = [row for row in rows if not leads(row, number) and row.family != "value buckets"]
+        if others := sum(row.beyond for row in rest):
             said += f" {words.counted(others, 'other number')} changed for certain (Before and after {name})."
         sentences.append(said)
     return sentences
 
 
 def sentence_on(opening: str, rows: Sequence[Difference]) -> str:
-    """What certainly rose or fell: means of groups, or shares in groups."""
+    """What certainly rose or fell: numbers of groups, or shares in groups."""
     certain = [_said(row) for row in rows if row.beyond]
     if not certain:
-        number = "mean" if rows and rows[0].family == "means" else "share"
-        return f"{opening}: no {number} changed for certain."
+        noun = noun_of(rows[0].number).partition(" ")[0] if rows else "number"
+        return f"{opening}: no {noun} changed for certain."
     more = f" and {len(certain) - MOST_NAMED:,} more changes are certain" if len(certain) > MOST_NAMED else ""
     listed = ", ".join(certain[:MOST_NAMED]) + more if more else words.listed(certain)
     return (
@@ -66,7 +72,7 @@ def sentence_on(opening: str, rows: Sequence[Difference]) -> str:
 def _said(row: Difference) -> str:
     group = "other groups" if row.key.rest else row.key.group or ""
     moved = f"{'rose' if row.second > row.first else 'fell'} by {by(row)}"
-    if row.family == "means":
+    if row.family != "shares":
         return " ".join(filter(None, (group, moved)))
     return f"{row.number.removeprefix('share of ')} {moved}{f' in {group}' if group else ''}"
 
@@ -96,15 +102,19 @@ def parts_of_changes(changes: Changes) -> Iterator[Part]:
 
 
 def _text(row: Difference, value: float) -> str:
-    ends = None if row.low is None or row.high is None else (row.low, row.high)
-    return words.rounded(value, ends, share=row.family in ("ranges", "shares"))
+    return words.rounded(value, _ends(row), share=row.family in ("ranges", "shares"))
+
+
+def _ends(row: Difference) -> tuple[float, float] | None:
+    """The interval that a verdict rests on: the certain one, or else that of smooth people."""
+    return row.certain or (None if row.low is None or row.high is None else (row.low, row.high))
 
 
 def by(row: Difference, *, signed: bool = False) -> str:
     """A difference with its interval, of shares in points: without a sign where a verdict says it."""
     sign = 1 if signed or row.second > row.first else -1
     size, share = sign * (row.second - row.first), row.family in ("ranges", "shares")
-    low, high = sorted(sign * end for end in (row.low, row.high) if end is not None) or (size, size)
+    low, high = sorted(sign * end for end in _ends(row) or (size, size))
     moved = words.rounded(size, (low, high), share=share).replace("%", " points")
     return (
         f"{moved} ({words.rounded_ends((low, high), share=share).replace('%', '')})" if low < high else moved
