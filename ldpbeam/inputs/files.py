@@ -9,7 +9,8 @@ from ldpbeam.schemas.reports import stamps
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.read import FileInput
+from ldpbeam.transforms.sources.batch_input import BatchInput
+from ldpbeam.transforms.sources.read import file_input
 from ldpbeam.untrusted import cut_short, shown
 
 _WHY = "because a user-id key or users: none hides what is in the input"
@@ -18,7 +19,7 @@ STAMP_NOT_SHOWN = f"its stamp differs from the study, and is not shown, {_WHY}"
 NOT_SHOWN = f"its problem is not shown, {_WHY}"
 
 
-def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False) -> FileInput:
+def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = False) -> BatchInput:
     """Find the input files.
 
     Args:
@@ -42,7 +43,7 @@ def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = Fals
             f"{problems}{more}\nThese cannot be read as reports; leave them out of --input, or count each "
             "as a dead letter with --on-bad-file skip"
         )
-    return FileInput(tuple(good), tuple(bad))
+    return file_input(good, bad)
 
 
 def check_stamps(

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from ldpbeam.errors import UserError
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST, READ, WRITE, Brokers
 from ldpbeam.transforms.offsets import Checksum, Offsets
+from ldpbeam.transforms.sources.batch_input import BatchInput
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic, settings_in
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan
+from ldpbeam.transforms.sources.kafka_span import span_of_topic
 
 #: What a destination of Kafka begins with; other destinations are topics of Pub/Sub.
 SCHEME = "kafka://"
@@ -88,7 +89,7 @@ def reach(
     return Reached(begin, removed, afters, others, brokers.identity(), new)
 
 
-def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> KafkaSpan:
+def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> BatchInput:
     """The offsets of a topic from one place on and before another.
 
     Args:
@@ -108,7 +109,7 @@ def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> KafkaSpan:
         for partition, first in sorted(firsts.items())
         if first < afters[partition]
     )
-    return KafkaSpan(topic, offsets)
+    return span_of_topic(topic, offsets)
 
 
 def reach_destination(topic: KafkaTopic) -> None:

@@ -31,7 +31,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
 from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.batch_input import NamedInput
+from ldpbeam.transforms.sources.batch_input import BatchInput
 from ldpbeam.transforms.sources.counts import find_counts
 from ldpbeam.transforms.windows.cut import check_overlap
 from ldpbeam.windows import FAR, Span, whole_windows
@@ -120,7 +120,7 @@ def _check(options: argparse.Namespace, study: Study, beam_arguments: Sequence[s
 
 def _read_of(
     options: argparse.Namespace, engine: EngineRequest, folder: str
-) -> tuple[NamedInput | None, Mapping[str, int]]:
+) -> tuple[BatchInput | None, Mapping[str, int]]:
     """(what a module opens, counts or dead letters; None for files, how many reports have no record).
 
     Raises:
@@ -149,7 +149,7 @@ def _read_of(
 def _job_of(
     options: argparse.Namespace,
     study: Study,
-    given: NamedInput | None,
+    given: BatchInput | None,
     inputs: tuple[str, ...],
     folder: str,
 ) -> tuple[BatchJob, Scheduled | None]:

@@ -12,13 +12,14 @@ from ldpbeam.errors import UserError, naming
 from ldpbeam.folders.read import dead_letter_files, read_results
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
-from ldpbeam.transforms.sources.again import KeptRecords, LettersFile
+from ldpbeam.transforms.sources.again import LettersFile, read_letters
+from ldpbeam.transforms.sources.batch_input import BatchInput, Reading
 from ldpbeam.transforms.sources.files import real
 from ldpbeam.transforms.storage import open_raw
 from ldpbeam.untrusted import shown
 
 
-def find_again(folders: Sequence[str]) -> tuple[KeptRecords, Mapping[str, int]]:
+def find_again(folders: Sequence[str]) -> tuple[BatchInput, Mapping[str, int]]:
     """(the kept records of dead letters, how many reports have no record, by reason).
 
     Each letter counts once: a stream that was killed may have written one twice. A letter that stands for
@@ -65,7 +66,10 @@ def find_again(folders: Sequence[str]) -> tuple[KeptRecords, Mapping[str, int]]:
         for path, part in zip(names, parts, strict=True)
         if part.any()
     ]
-    kept = KeptRecords(tuple(map(real, folders)), tuple(letters), size)
+    # What letters say of other files is no damage of theirs.
+    kept = BatchInput(
+        letters, Reading(read_letters), size, tuple(f"again:{real(folder)}" for folder in folders)
+    )
     return kept, {reason: int(number) for reason, number in zip(reasons, lost, strict=True) if number}
 
 

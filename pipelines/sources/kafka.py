@@ -16,10 +16,10 @@ from ldpbeam.pipelines.sources.opening import Opened, Opening, Run
 from ldpbeam.pipelines.spool.place import runs_in
 from ldpbeam.printing import warn
 from ldpbeam.transforms.outputs.publish import ToKafka
+from ldpbeam.transforms.sources.batch_input import BatchInput
 from ldpbeam.transforms.sources.kafka import KafkaFeed
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_position import merged, position_of, read_by
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan
 from ldpbeam.transforms.sources.on_record import forget
 from ldpbeam.transforms.storage import join, read_json
 from ldpbeam.windows import FAR
@@ -46,7 +46,7 @@ def publishing(options: argparse.Namespace) -> ToKafka:
     return ToKafka(topic)
 
 
-def spanned(options: argparse.Namespace, reachable: Callable[[str], str]) -> KafkaSpan:
+def spanned(options: argparse.Namespace, reachable: Callable[[str], str]) -> BatchInput:
     """The span of the topic that the options name, as the brokers have it now.
 
     Args:

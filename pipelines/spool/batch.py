@@ -24,7 +24,6 @@ from ldpbeam.transforms.reports.counts import DAMAGED, IN
 from ldpbeam.transforms.reports.dead_letters import in_columns
 from ldpbeam.transforms.segments import Part, read_reports, write_reports
 from ldpbeam.transforms.sources.batch_input import decoded_parts
-from ldpbeam.transforms.sources.counts import CountsFiles
 from ldpbeam.transforms.storage import spilling_in, write_json
 from ldpbeam.transforms.tally import Spill, Tally, tally_of
 
@@ -46,7 +45,7 @@ def tally_here(job: BatchJob, folder: Path, show: Show) -> None:
     tally = Tally(job.disclosure) if job.ledger_key is None else Tally(job.disclosure, job.ledger_key)
     letters = _Letters(folder)
     decoded = _decoded(job, tally, letters, show)
-    if isinstance(job.input, CountsFiles):
+    if job.input.counts:
         with naming(", ".join(job.input.names)):
             columns = arrays_of(
                 pa.concat_tables([pa.table(part) for part in decoded], promote_options="default")

@@ -21,7 +21,7 @@ from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.read import FileInput
+from ldpbeam.transforms.sources.read import file_input
 
 FILES, REPORTS, BLOCK = 7, 2_000, 10
 
@@ -83,7 +83,7 @@ def test_the_first_ten_damaged_files_are_named_with_their_first_damage(tmp_path:
     (tmp_path / "dead_letters").mkdir()
     with (tmp_path / "dead_letters" / "part.avro").open("wb") as stream:
         fastavro.writer(stream, avro.schema("dead_letter"), letters)
-    job = BatchJob(parse_study(SMALL), str(tmp_path), "run", FileInput(), Columns())
+    job = BatchJob(parse_study(SMALL), str(tmp_path), "run", file_input(), Columns())
     with pytest.raises(UserError) as caught:
         stop_for_damage(job, 13)
     *named, more, advice = str(caught.value).splitlines()

@@ -54,7 +54,7 @@ def metadata_of(path: Path) -> dict[str, str]:
 
 
 def check(text: str, paths: list[Path], **options: bool) -> None:
-    good, _ = find_input(list(map(str, paths)), "stop")
+    good = find_input(list(map(str, paths)), "stop").files
     check_stamps(good, parse_study(text), Columns(), **options)
 
 

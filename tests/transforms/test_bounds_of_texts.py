@@ -31,7 +31,7 @@ from ldpbeam.transforms.reports import validation
 from ldpbeam.transforms.reports.dead_letters import DEAD, REASONS, Disclosure, disclosed, in_columns
 from ldpbeam.transforms.reports.validation import Validation, wanted_columns
 from ldpbeam.transforms.sources.files import match, sniff_all, split
-from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, FileInput
+from ldpbeam.transforms.sources.read import MOST_LETTER_BYTES, MOST_LETTERS, file_input
 from ldpbeam.transforms.sources.read_input import _ReadUnit
 from ldpbeam.untrusted import MOST_REPEATED, shown
 
@@ -130,7 +130,7 @@ def detail_of(*messages: Message) -> str:
 def dead_letters_of(path: Path) -> list[pa.RecordBatch]:
     """The batches of dead letters that reading a file gives."""
     good, _ = sniff_all(match([str(path)]))
-    read = _ReadUnit(FileInput().reading, wanted_columns(STUDY, None, None), Disclosure())
+    read = _ReadUnit(file_input().reading, wanted_columns(STUDY, None, None), Disclosure())
     outputs = [own for part in split(good[0]) for own in read.process(part)]
     return [own.value for own in outputs if getattr(own, "tag", None) == DEAD]
 
@@ -157,7 +157,7 @@ def of_file_codec(tmp_path: Path) -> str:
 def of_stamp(tmp_path: Path) -> str:
     path, stamp = tmp_path / "in.parquet", {MECHANISM_KEY: LONG, "ldpbeam.attribute": "x"}
     pq.write_table(pa.Table.from_pylist([GOOD]).replace_schema_metadata(stamp), path)
-    good, _ = find_input([str(path)], "stop")
+    good = find_input([str(path)], "stop").files
     with pytest.raises(UserError) as found:
         check_stamps(good, STUDY, Columns())
     return str(found.value).partition("\nName the study")[0].removeprefix(f"{path}: ")

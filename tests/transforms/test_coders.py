@@ -17,7 +17,7 @@ from ldpbeam.statistics import Statistic, difference, empty, merge
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure, disclosed, in_columns
 from ldpbeam.transforms.reports.emitted import BatchCoder
 from ldpbeam.transforms.reports.validation import wanted_columns
-from ldpbeam.transforms.sources.read import FileInput
+from ldpbeam.transforms.sources.read import file_input
 from ldpbeam.transforms.sources.read_input import ReadInput
 from ldpbeam.transforms.statistics import ValidateReports
 from ldpbeam.transforms.windows import coders
@@ -175,7 +175,7 @@ def test_an_encoded_dead_letter_has_few_bytes() -> None:
 
 def test_dead_letters_have_the_coder_of_batches() -> None:
     pipeline = beam.Pipeline()
-    read = pipeline | ReadInput(FileInput(), wanted_columns(STUDY, None, None), Disclosure())
+    read = pipeline | ReadInput(file_input(), wanted_columns(STUDY, None, None), Disclosure())
     validated = read.decoded | ValidateReports(STUDY)
     for letters in (read[DEAD], validated[DEAD], (read[DEAD], validated[DEAD]) | beam.Flatten()):
         assert isinstance(beam.coders.registry.get_coder(letters.element_type), BatchCoder)

@@ -17,9 +17,10 @@ from ldpbeam.transforms.outputs import publish
 from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.outputs.publish import ToKafka
 from ldpbeam.transforms.sources import kafka_span
+from ldpbeam.transforms.sources.batch_input import BatchInput
 from ldpbeam.transforms.sources.kafka_client import KafkaTopic
 from ldpbeam.transforms.sources.kafka_messages import poll_of
-from ldpbeam.transforms.sources.kafka_span import KafkaSpan, read_offsets
+from ldpbeam.transforms.sources.kafka_span import read_offsets, span_of_topic
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 
@@ -34,8 +35,11 @@ def estimate() -> Any:
 REPORT = {"user_id": "u", "attribute": "x", "service": "a", "payload": 0.5, "event_time": 1_700_000_000_000}
 
 
-def span(*offsets: tuple[int, int, int]) -> KafkaSpan:
-    return KafkaSpan(KafkaTopic("localhost:1", "t"), tuple(Offsets(*each) for each in offsets))
+TOPIC = KafkaTopic("localhost:1", "t")
+
+
+def span(*offsets: tuple[int, int, int]) -> BatchInput:
+    return span_of_topic(TOPIC, [Offsets(*each) for each in offsets])
 
 
 def test_ranges_cover_every_offset_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +47,7 @@ def test_ranges_cover_every_offset_once(monkeypatch: pytest.MonkeyPatch) -> None
     asked = span((0, 5, 26), (2, 0, 10), (7, 99, 100))
     ranges = [each for offsets in asked.listed for each in asked.reading.split(offsets)]
     covered = [(part, place) for part, first, after in ranges for place in range(first, after)]
-    assert covered == [(part, place) for part, first, after in asked.offsets for place in range(first, after)]
+    assert covered == [(part, place) for part, first, after in asked.listed for place in range(first, after)]
     assert all(0 < after - first <= 10 for _, first, after in ranges)
     assert asked.names == (
         "kafka://localhost:1/t/0/5-26",
@@ -79,7 +83,7 @@ def delivered(monkeypatch: pytest.MonkeyPatch) -> Any:
         closed: list[bool] = []
         monkeypatch.setattr(kafka_span, "client", lambda *_: consumer)
         try:
-            batches = list(read_offsets(span((3, 10, 20)), Offsets(3, 10, 20), Columns()))
+            batches = list(read_offsets(TOPIC, Offsets(3, 10, 20), Columns()))
         finally:
             assert closed == [True]
         assert not any(batch.letters for batch in batches)

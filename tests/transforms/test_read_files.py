@@ -25,7 +25,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import accounting
 from ldpbeam.transforms.reports.dead_letters import DEAD, DeadLetter, Disclosure
 from ldpbeam.transforms.sources import files
-from ldpbeam.transforms.sources.read import FileInput, read_range
+from ldpbeam.transforms.sources.read import file_input, read_range
 from ldpbeam.transforms.sources.read_input import _ReadUnit
 
 KINDS = {"user_id": "string", "service": "string", "payload": "double", "colour": "string"}
@@ -96,7 +96,7 @@ def read(paths: list[Path], columns: Columns | None = None) -> Read:
 
 def read_files(those: Sequence[files.ReportFile | files.BadFile], columns: Columns | None = None) -> Read:
     """The same of files that were looked at before."""
-    reading = FileInput().reading
+    reading = file_input().reading
     worker, into = _ReadUnit(reading, columns or Columns(), Disclosure()), Read([], [], Counter())
     for part in (part for file in those for part in reading.split(file)):
         for item in worker.process(part):

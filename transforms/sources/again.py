@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +14,6 @@ from ldpbeam.schemas.outputs.records import DeadLetterRecord
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.transforms.reports.dead_letters import LETTERS_AT_ONCE, REASONS, DeadLetter
 from ldpbeam.transforms.reports.kept_records import decode_kept
-from ldpbeam.transforms.sources.batch_input import Reading
-from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.storage import open_raw
 
 #: Letters are decoded in parts of about this many bytes.
@@ -31,42 +28,6 @@ class LettersFile(NamedTuple):
 
     path: str
     chosen: bytes
-
-
-@dataclass(frozen=True)
-class KeptRecords:
-    """The kept records of some output folders.
-
-    Attributes:
-        folders: the folders.
-        letters: the files of dead letters.
-        size: how many bytes the records have.
-    """
-
-    #: They are of files and messages that nobody reads now.
-    files: ClassVar[tuple[ReportFile, ...]] = ()
-    folders: tuple[str, ...]
-    letters: tuple[LettersFile, ...]
-    size: int
-
-    @property
-    def listed(self) -> tuple[LettersFile, ...]:
-        """The files of dead letters."""
-        return self.letters
-
-    @property
-    def reading(self) -> Reading:
-        """Files are read whole. What their letters say of other files is no damage of theirs."""
-        return Reading(_whole, read_letters)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What is read, one name per folder."""
-        return tuple(f"again:{folder}" for folder in self.folders)
-
-
-def _whole(file: LettersFile) -> list[LettersFile]:
-    return [file]
 
 
 def read_letters(file: LettersFile, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:

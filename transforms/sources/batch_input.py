@@ -1,9 +1,10 @@
-"""What a batch run reads: files, a span of a topic, or dead letters that are read again."""
+"""What a batch run reads: files, a span of a topic, dead letters that are read again, or counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -12,17 +13,22 @@ from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.files import ReportFile
 
 
+def whole(one: Any) -> list[Any]:
+    """What is not split."""
+    return [one]
+
+
 class Reading(NamedTuple):
     """How an input is read; workers get it without the list of what is read.
 
     Attributes:
-        split: the units of one thing that is listed. Each is read by itself.
         decode: what is decoded of a unit: batches, and dead letters, some at a time.
+        split: the units of one thing that is listed. Each is read by itself.
         damage: the reasons of dead letters that mean that a file is damaged.
     """
 
-    split: Callable[[Any], Iterable[Any]]
     decode: Callable[[Any, Columns], Iterator[pa.RecordBatch | list[DeadLetter]]]
+    split: Callable[[Any], Iterable[Any]] = whole
     damage: frozenset[str] = frozenset()
 
     def damaged_in(self, part: pa.RecordBatch | list[DeadLetter]) -> list[str]:
@@ -32,35 +38,26 @@ class Reading(NamedTuple):
         return sorted({letter.file for letter in part if letter.reason in self.damage})
 
 
-class BatchInput(Protocol):
-    """An input.
+@dataclass(frozen=True)
+class BatchInput:
+    """What a batch run reads.
 
     Attributes:
-        files: the files of which it is made; none if it is not made of files.
-        size: how many bytes it has; None if that is not known.
         listed: what is read, in order.
         reading: how each of it is read.
+        size: how many bytes it has; None if that is not known.
+        names: what is read, as the file of the run has it; of files of reports, the run knows what the user
+            gave.
+        files: the files of reports among it.
+        counts: whether it is tables of counts, in place of reports.
     """
 
-    @property
-    def files(self) -> tuple[ReportFile, ...]: ...  # noqa: D102
-    @property
-    def size(self) -> int | None: ...  # noqa: D102
-    @property
-    def listed(self) -> Sequence[Any]: ...  # noqa: D102
-    @property
-    def reading(self) -> Reading: ...  # noqa: D102
-
-
-class NamedInput(BatchInput, Protocol):
-    """An input that is not of report files, whose names are those that the user gave.
-
-    Attributes:
-        names: what is read, as the file of the run has it.
-    """
-
-    @property
-    def names(self) -> tuple[str, ...]: ...  # noqa: D102
+    listed: Sequence[Any]
+    reading: Reading
+    size: int | None
+    names: tuple[str, ...] = ()
+    files: tuple[ReportFile, ...] = ()
+    counts: bool = False
 
 
 def decoded_parts(given: BatchInput, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
@@ -69,7 +66,7 @@ def decoded_parts(given: BatchInput, columns: Columns) -> Iterator[pa.RecordBatc
     Raises:
         OSError: if something of it cannot be read.
     """
-    split, decode, _ = given.reading
+    decode, split, _ = given.reading
     for one in given.listed:
         for unit in split(one):
             yield from decode(unit, columns)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,37 +13,15 @@ import pyarrow.parquet
 from ldpbeam.errors import UserError, naming
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.counted.columns import WINDOW
-from ldpbeam.transforms.sources.batch_input import Reading
-from ldpbeam.transforms.sources.files import ReportFile, entries_of
+from ldpbeam.transforms.sources.batch_input import BatchInput, Reading
+from ldpbeam.transforms.sources.files import entries_of
 from ldpbeam.transforms.storage import open_raw
 
 #: A zone as DuckDB writes it, which RFC 3339 writes with minutes.
 _ZONE = r"(:\d\d(?:\.\d+)?[+-]\d\d)$"
 
 
-@dataclass(frozen=True)
-class CountsFiles:
-    """Files of counts, Parquet or CSV.
-
-    Attributes:
-        names: their names, as the user gave them.
-        listed: their paths.
-        size: how many bytes they have.
-    """
-
-    #: They hold no reports.
-    files: ClassVar[tuple[ReportFile, ...]] = ()
-    names: tuple[str, ...]
-    listed: tuple[str, ...]
-    size: int
-
-    @property
-    def reading(self) -> Reading:
-        """Files are read whole."""
-        return Reading(_whole, _read)
-
-
-def find_counts(names: Sequence[str]) -> CountsFiles:
+def find_counts(names: Sequence[str]) -> BatchInput:
     """The files of counts that some names and globs match.
 
     Raises:
@@ -56,7 +32,7 @@ def find_counts(names: Sequence[str]) -> CountsFiles:
         if not entries:
             raise UserError(f"--counts {name}: there is no such file")
     sizes = {entry.path: entry.size for entries in matched for entry in entries}
-    return CountsFiles(tuple(names), tuple(sorted(sizes)), sum(sizes.values()))
+    return BatchInput(sorted(sizes), Reading(_read), sum(sizes.values()), tuple(names), counts=True)
 
 
 def _read(path: str, columns: Columns) -> Iterator[pa.RecordBatch]:
@@ -81,7 +57,3 @@ def _of_csv(data: bytes) -> pa.Table:
         starts = pc.replace_substring_regex(table.column(WINDOW), _ZONE, r"\1:00")
         table = table.set_column(names.index(WINDOW), WINDOW, starts)
     return table
-
-
-def _whole(path: str) -> list[str]:
-    return [path]

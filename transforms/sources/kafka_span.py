@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.batch_input import Reading
+from ldpbeam.transforms.sources.batch_input import BatchInput, Reading
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.files import ReportFile
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES
 from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
 from ldpbeam.transforms.sources.kafka_messages import poll_of
@@ -27,36 +25,16 @@ RANGE = 250_000
 PATIENCE = 60.0
 
 
-@dataclass(frozen=True)
-class KafkaSpan:
-    """Offsets of a topic.
+def span_of_topic(topic: KafkaTopic, offsets: Sequence[Offsets]) -> BatchInput:
+    """Offsets of a topic as an input, of which brokers do not say how many bytes it has.
 
-    Attributes:
+    Args:
         topic: the topic.
         offsets: those of each partition that has any.
     """
-
-    #: It is in no file, and brokers do not say how many bytes it has.
-    files: ClassVar[tuple[ReportFile, ...]] = ()
-    size: ClassVar[int | None] = None
-    topic: KafkaTopic
-    offsets: tuple[Offsets, ...]
-
-    @property
-    def listed(self) -> tuple[Offsets, ...]:
-        """The offsets of each partition."""
-        return self.offsets
-
-    @property
-    def reading(self) -> Reading:
-        """A partition is read in ranges of offsets."""
-        return Reading(_in_ranges, partial(_decode_range, self))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What is read, one name per partition."""
-        start = f"kafka://{self.topic.brokers}/{self.topic.name}"
-        return tuple(f"{start}/{partition}/{first}-{after}" for partition, first, after in self.offsets)
+    start = f"kafka://{topic.brokers}/{topic.name}"
+    names = tuple(f"{start}/{partition}/{first}-{after}" for partition, first, after in offsets)
+    return BatchInput(offsets, Reading(partial(_decode_range, topic), _in_ranges), None, names)
 
 
 def _in_ranges(offsets: tuple[int, int, int]) -> Iterator[Offsets]:
@@ -67,19 +45,19 @@ def _in_ranges(offsets: tuple[int, int, int]) -> Iterator[Offsets]:
 
 
 def _decode_range(
-    span: KafkaSpan, offsets: tuple[int, int, int], columns: Columns
+    topic: KafkaTopic, offsets: tuple[int, int, int], columns: Columns
 ) -> Iterator[pa.RecordBatch | list[DeadLetter]]:
     """What is decoded of a range of one partition.
 
     Raises:
         OSError: if the brokers do not answer, refuse, or no longer have the range.
     """
-    for taken in read_offsets(span, Offsets(*offsets), columns):
+    for taken in read_offsets(topic, Offsets(*offsets), columns):
         yield from taken.batches
         yield list(taken.letters)
 
 
-def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterator[FeedBatch]:
+def read_offsets(topic: KafkaTopic, offsets: Offsets, columns: Columns) -> Iterator[FeedBatch]:
     """The batches of a range of one partition.
 
     Raises:
@@ -96,10 +74,10 @@ def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterato
         "enable.partition.eof": True,
         "error_cb": lambda error: problems.append(error.str()),
     }
-    consumer = client(confluent_kafka.Consumer, span.topic, settings)
-    name = f"{span.topic.name}/{offsets.partition}"
+    consumer = client(confluent_kafka.Consumer, topic, settings)
+    name = f"{topic.name}/{offsets.partition}"
     try:
-        consumer.assign([confluent_kafka.TopicPartition(span.topic.name, offsets.partition, offsets.first)])
+        consumer.assign([confluent_kafka.TopicPartition(topic.name, offsets.partition, offsets.first)])
         waiting: list[Any] = []
         size = 0
         for message in _messages(confluent_kafka.KafkaError, consumer, offsets, problems):
@@ -112,7 +90,7 @@ def read_offsets(span: KafkaSpan, offsets: Offsets, columns: Columns) -> Iterato
             yield from (batch for batch, _ in batches_of(name, columns, poll_of(name, waiting)))
     except (confluent_kafka.KafkaException, OSError) as error:
         said = error.args[0].str() if isinstance(error, confluent_kafka.KafkaException) else str(error)
-        raise OSError(f"{name} at {span.topic.brokers}: {said}") from None
+        raise OSError(f"{name} at {topic.brokers}: {said}") from None
     finally:
         consumer.close()
 

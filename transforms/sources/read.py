@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import IO, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import IO
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from ldpbeam.schemas.encodings.avro_headers import read_header
 from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.batch_input import Reading
+from ldpbeam.transforms.sources.batch_input import BatchInput, Reading
 from ldpbeam.transforms.sources.files import (
     BAD_FILE,
     BadFile,
@@ -31,33 +31,6 @@ DAMAGE = frozenset({BAD_FILE, CORRUPT_BLOCK, per_byte.TOO_MANY_REPORTS})
 #: Dead letters of a file are handed on at this number, or this many bytes: a line may have 8 MB.
 MOST_LETTERS, MOST_LETTER_BYTES = 1_000, 8 * 2**20
 _CUT_LINE = "the file ends inside a line: it was cut short, or is still being written"
-
-
-class FileInput(NamedTuple):
-    """Files that are read to their end.
-
-    Attributes:
-        files: files of reports.
-        bad_files: malformed files, each of which becomes a dead letter.
-    """
-
-    files: tuple[ReportFile, ...] = ()
-    bad_files: tuple[BadFile, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """How many bytes of reports there are."""
-        return sum(file.size for file in self.files)
-
-    @property
-    def listed(self) -> tuple[ReportFile | BadFile, ...]:
-        """All files."""
-        return (*self.files, *self.bad_files)
-
-    @property
-    def reading(self) -> Reading:
-        """Files are read in ranges."""
-        return READING
 
 
 def split_or_keep(file: ReportFile | BadFile, length: int | None = None) -> Iterator[FileRange | BadFile]:
@@ -164,4 +137,10 @@ def _read_lines(
 
 _READERS = {"avro": _read_avro, "parquet": _read_parquet, "jsonl": _read_lines, "jsonl.gz": _read_lines}
 #: How files are read.
-READING = Reading(split_or_keep, read_parts, DAMAGE)
+READING = Reading(read_parts, split_or_keep, DAMAGE)
+
+
+def file_input(files: Sequence[ReportFile] = (), bad_files: Sequence[BadFile] = ()) -> BatchInput:
+    """Files of reports, which are read in ranges, and malformed ones, each of which becomes a dead letter."""
+    size = sum(file.size for file in files)
+    return BatchInput((*files, *bad_files), READING, size, files=tuple(files))

@@ -13,7 +13,7 @@ from ldpbeam.pipelines.graphs import batch
 from ldpbeam.schemas.encodings.avro import BATCH_REPORTS
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources.files import RANGE_BYTES, ReportFile
-from ldpbeam.transforms.sources.read import FileInput
+from ldpbeam.transforms.sources.read import file_input
 from ldpbeam.transforms.windows.split import GATHERED_REPORTS
 
 
@@ -46,7 +46,7 @@ class BatchRun:
 
 def shards_of(size: float) -> int:
     """The shards that a run makes of so many bytes of input."""
-    files = FileInput((ReportFile("", math.ceil(size), "avro"),))
+    files = file_input((ReportFile("", math.ceil(size), "avro"),))
     return batch.BatchJob(study_of(2), "", "", files, Columns()).user_shards
 
 
