@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from ldpbeam.clients.client import records_of
 from ldpbeam.errors import UserError
-from ldpbeam.schemas.encodings import avro
+from ldpbeam.schemas.encodings.avro_columns import write_columns
 from ldpbeam.schemas.encodings.avro_headers import SYNC_SIZE
-from ldpbeam.schemas.reports.casts import fixed_bytes
 from ldpbeam.schemas.reports.columns import ATTRIBUTE_KEY, SERVICE_KEY
 from ldpbeam.schemas.reports.payloads import payload_column
 
@@ -110,61 +109,43 @@ def _metadata(sent: SentReports) -> dict[str, str]:
     return {ATTRIBUTE_KEY: sent.attribute, SERVICE_KEY: sent.service, **sent.stamp}
 
 
-def _columns(sent: SentReports) -> dict[str, Any]:
+def _table(sent: SentReports) -> pa.Table:
     """The columns that all formats have."""
-    return {**_users(sent), "event_time": sent.times, "payload": sent.payloads, **sent.extras}
-
-
-def _users(sent: SentReports) -> dict[str, Any]:
-    return {} if pa.types.is_null(sent.users.type) else {"user_id": sent.users}
-
-
-def _padded(texts: pa.Array) -> NDArray[Any]:
-    """Texts as UTF-8, padded with zero bytes to one width, never 16: a key of 16 bytes is a raw one."""
-    encoded = np.array([text.encode() for text in texts.to_pylist()])
-    width = encoded.dtype.itemsize + (encoded.dtype.itemsize == 16)
-    return encoded.astype(f"S{max(width, 1)}")
+    users = {} if pa.types.is_null(sent.users.type) else {"user_id": sent.users}
+    columns = {**users, "event_time": pa.array(sent.times), "payload": payload_column(sent.payloads)}
+    return pa.table(columns | dict(sent.extras)).replace_schema_metadata(_metadata(sent))
 
 
 def _write_avro(stream: IO[bytes], sent: SentReports) -> None:
-    columns = _columns(sent)
-    for name in columns.keys() - {"event_time", "payload"}:
-        raw = columns[name].type == pa.binary(16)
-        columns[name] = fixed_bytes(columns[name]).view("V16").ravel() if raw else _padded(columns[name])
-    widths = {
-        name: column.dtype.itemsize
-        for name, column in columns.items()
-        if name != "event_time" and column.dtype != np.float64
-    }
-    schema = avro.fixed_report_schema(widths, users="user_id" in columns)
-    dtype = avro.fixed_dtype(schema)
-    assert dtype is not None
-    records = np.zeros(len(sent.payloads), dtype=dtype)
-    for name, column in columns.items():
-        target = dtype[name]
-        records[name] = column if target.kind == "f" else np.ascontiguousarray(column).view(target)
-    # A sync marker only has to be unlikely in the data; a hash of the reports makes the file reproducible.
-    sync = hashlib.sha256(records.tobytes()[: 2**20]).digest()[:SYNC_SIZE]
-    avro.write_fixed(stream, records, schema, _metadata(sent), sync)
+    table = _table(sent)
+    fields = [{"name": field.name, "type": _avro_type(field.type)} for field in table.schema]
+    schema = {"type": "record", "name": "Report", "namespace": "ldpbeam", "fields": fields}
+    # A sync marker only has to be unlikely in the data; a hash of payloads makes the file reproducible.
+    sync = hashlib.sha256(sent.payloads.tobytes()[: 2**20]).digest()[:SYNC_SIZE]
+    write_columns(stream, schema, table.combine_chunks().to_batches(), sync, _metadata(sent))
+
+
+def _avro_type(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind):
+        return "long"
+    if pa.types.is_string(kind):
+        return "string"
+    return "double" if pa.types.is_floating(kind) else "bytes"
 
 
 def _write_parquet(stream: IO[bytes], sent: SentReports) -> None:
-    times = pa.array(sent.times, pa.timestamp("ms", "UTC"))
-    table = pa.table(_columns(sent) | {"event_time": times, "payload": payload_column(sent.payloads)})
-    table = table.replace_schema_metadata(_metadata(sent))
+    table = _table(sent)
+    at, times = table.column_names.index("event_time"), pa.array(sent.times, pa.timestamp("ms", "UTC"))
+    table = table.set_column(at, "event_time", times)
     pq.write_table(table, stream, row_group_size=2**18, write_page_checksum=True)
 
 
 def _write_json_lines(stream: IO[bytes], sent: SentReports) -> None:
-    columns = {
-        **_users(sent),
-        "attribute": pa.repeat(sent.attribute, len(sent.payloads)),
-        "service": pa.repeat(sent.service, len(sent.payloads)),
-        "event_time": pa.array(sent.times),
-        "payload": payload_column(sent.payloads),
-        **sent.extras,
-    }
-    for record in records_of(pa.table(columns)):
+    table, rows = _table(sent), len(sent.payloads)
+    at = table.column_names.index("event_time")
+    table = table.add_column(at, "attribute", pa.repeat(sent.attribute, rows))
+    table = table.add_column(at + 1, "service", pa.repeat(sent.service, rows))
+    for record in records_of(table):
         if isinstance(record["payload"], bytes):
             record["payload"] = record["payload"].hex()
         stream.write(json.dumps(record).encode() + b"\n")

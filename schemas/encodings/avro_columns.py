@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 import fastavro
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpbeam.schemas.encodings.avro_headers import write_block
+from ldpbeam.schemas.reports.casts import binary_of_width
 
 #: A block ends with the record that brings it to this many bytes before compression.
 BLOCK_BYTES = 16_000
@@ -20,17 +21,25 @@ _NOTHING = pa.scalar(b"", pa.large_binary())
 
 
 def write_columns(
-    stream: IO[bytes], writer_schema: dict[str, Any], batches: Iterable[pa.RecordBatch], sync: bytes
+    stream: IO[bytes],
+    writer_schema: dict[str, Any],
+    batches: Iterable[pa.RecordBatch],
+    sync: bytes,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write a whole container file with the codec deflate.
 
     Args:
         stream: the file.
-        writer_schema: a record of long, string and bytes, each of them plain or in a union after null.
+        writer_schema: a record of long, double, string and bytes, each of them plain or in a union after
+            null.
         batches: have a column for each field.
         sync: the sync marker, 16 bytes.
+        metadata: further entries of the header.
     """
-    fastavro.writer(stream, writer_schema, [], codec="deflate", sync_marker=sync)
+    fastavro.writer(
+        stream, writer_schema, [], codec="deflate", metadata=dict(metadata or {}), sync_marker=sync
+    )
     held, records = b"", 0
     for batch in batches:
         fields = [_encoded(batch.column(field["name"]), field["type"]) for field in writer_schema["fields"]]
@@ -64,7 +73,10 @@ def _encoded(column: pa.Array, kind: Any) -> pa.Array:
         )
         return pc.if_else(column.is_valid(), some, pa.scalar(b"\x00", pa.large_binary()))
     if kind == "long":
-        return _longs(column.to_numpy(zero_copy_only=False))
+        return _longs(column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
+    if kind == "double":
+        numbers = column.to_numpy(zero_copy_only=False).astype("<f8")
+        return binary_of_width(numbers.view(np.uint8).reshape(-1, 8)).cast(pa.large_binary())
     data = column.cast(pa.binary()).cast(pa.large_binary())
     lengths = _longs(pc.binary_length(data).to_numpy(zero_copy_only=False))
     return pc.binary_join_element_wise(lengths, data, _NOTHING)

@@ -13,6 +13,7 @@ from typing import Any
 
 import fastavro
 from fastavro.schema import fingerprint, to_parsing_canonical_form
+from support import fixed_avro
 from support.inputs import CODECS
 
 from fuzz.mutations import edge, mutated, zigzag
@@ -104,7 +105,7 @@ def _text_of(rng: Random, schema: Any) -> bytes:
 def _fixed(rng: Random) -> dict[str, Any]:
     """A schema of fixed-width fields, as ``ldpbeam perturb`` writes it; widths may be impossible."""
     widths = {"user_id": 16, "payload": rng.choice((0, 0, 4, 8)), "app": rng.choice((0, 1, 5))}
-    schema = avro.fixed_report_schema({name: width for name, width in widths.items() if width})
+    schema = fixed_avro.fixed_report_schema({name: width for name, width in widths.items() if width})
     if rng.random() < 0.3:
         field = rng.choice(schema["fields"])
         field["type"] = {

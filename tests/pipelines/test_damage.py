@@ -12,6 +12,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
+from support import fixed_avro
 from support.studies import SMALL
 
 from ldpbeam.errors import UserError
@@ -29,18 +30,18 @@ FILES, REPORTS, BLOCK = 7, 2_000, 10
 @pytest.fixture
 def seven(tmp_path: Path) -> list[Path]:
     """Seven Avro files of many small blocks, so that one lost block is few reports."""
-    schema = avro.fixed_report_schema({"user_id": 16})
+    schema = fixed_avro.fixed_report_schema({"user_id": 16})
     folder = tmp_path / "in"
     folder.mkdir()
     paths = []
     for file in range(FILES):
-        rows = np.zeros(REPORTS, avro.fixed_dtype(schema))
+        rows = np.zeros(REPORTS, fixed_avro.fixed_dtype(schema))
         rows["user_id"] = np.frombuffer(np.random.default_rng(file).bytes(16 * REPORTS), "V16")
         rows["payload"] = 0.5
         paths.append(folder / f"{file}.avro")
         with paths[-1].open("wb") as stream:
             metadata = {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}
-            avro.write_fixed(stream, rows, schema, metadata, bytes([file] * 15 + [255]), BLOCK)
+            fixed_avro.write_fixed(stream, rows, schema, metadata, bytes([file] * 15 + [255]), BLOCK)
     return paths
 
 

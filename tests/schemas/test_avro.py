@@ -13,6 +13,7 @@ import cramjam
 import fastavro
 import numpy as np
 import pytest
+from support import fixed_avro
 
 from ldpbeam.schemas.encodings import avro, avro_blocks, avro_headers
 from ldpbeam.schemas.reports.columns import Columns
@@ -22,7 +23,7 @@ NEW_YEAR = 1_767_225_600_000
 UUID = uuid.UUID("89abcdef-0123-4567-fedc-ba9876543210")
 COLUMNS = Columns(extras=("app",))
 FIXED_NAMES = ("user_id", "event_time", "payload", "report_id", "app")
-FIXED = avro.fixed_report_schema({"user_id": 8, "payload": 4, "report_id": 16, "app": 3})
+FIXED = fixed_avro.fixed_report_schema({"user_id": 8, "payload": 4, "report_id": 16, "app": 3})
 REPORT = avro.schema("report")
 
 
@@ -52,12 +53,14 @@ def fixed_records(count: int) -> np.ndarray:
     rows = [
         (b"user%d" % n, NEW_YEAR + n + 0.75, n.to_bytes(4, "little"), *others[n % 2]) for n in range(count)
     ]
-    return np.array(rows, avro.fixed_dtype(FIXED))
+    return np.array(rows, fixed_avro.fixed_dtype(FIXED))
 
 
 def fixed_file(count: int, block_records: int) -> bytes:
     stream = io.BytesIO()
-    avro.write_fixed(stream, fixed_records(count), FIXED, {"ldpbeam.service": "maps"}, SYNC, block_records)
+    fixed_avro.write_fixed(
+        stream, fixed_records(count), FIXED, {"ldpbeam.service": "maps"}, SYNC, block_records
+    )
     return stream.getvalue()
 
 

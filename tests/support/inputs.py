@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam import Answers, Attribute, Statistic, tally
-from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.encodings.avro_headers import HEADER_SCHEMA, MAGIC
 from ldpbeam.schemas.outputs.snapshots import Snapshot, encode_snapshot, write_encoded
 from ldpbeam.schemas.study.yaml_file import parse_study
+from support import fixed_avro
 
 STUDY_TEXT = """\
 study: damage
@@ -59,9 +59,9 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
 
 def container(codec: str) -> bytes:
     """Fixed-width records, as ``ldpbeam perturb`` writes them, in any codec."""
-    schema = avro.fixed_report_schema({"user_id": 12})
+    schema = fixed_avro.fixed_report_schema({"user_id": 12})
     rows = [(r["user_id"].encode(), r["event_time"], r["payload"]) for r in reports()]
-    records = np.array(rows, dtype=avro.fixed_dtype(schema))
+    records = np.array(rows, dtype=fixed_avro.fixed_dtype(schema))
     meta = {"avro.schema": json.dumps(schema), "avro.codec": codec}
     meta |= {"ldpbeam.attribute": "x", "ldpbeam.service": "a"}
     header = {"magic": MAGIC, "meta": {name: text.encode() for name, text in meta.items()}, "sync": SYNC}

@@ -14,12 +14,13 @@ from typing import Any
 
 import fastavro
 import pytest
+from support import fixed_avro
 from support.bounded import Decoded, bounded, decode_file
 
-from ldpbeam.schemas.encodings import avro, avro_headers
+from ldpbeam.schemas.encodings import avro_headers
 
 SYNC = bytes(range(100, 116))
-FIXED = avro.fixed_report_schema({"user_id": 8})
+FIXED = fixed_avro.fixed_report_schema({"user_id": 8})
 WIDTH = 24
 
 

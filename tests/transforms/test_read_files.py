@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import fixed_avro
 from support.closed import close_folder
 
-from ldpbeam.schemas.encodings import avro, avro_blocks
+from ldpbeam.schemas.encodings import avro_blocks
 from ldpbeam.schemas.files import json_lines
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.counts import accounting
@@ -58,14 +59,14 @@ def parquet_bytes() -> bytes:
 
 
 def fixed_bytes() -> bytes:
-    schema = avro.fixed_report_schema({"user_id": 8, "service": 4, "colour": 3})
-    rows = np.zeros(len(RECORDS), avro.fixed_dtype(schema))
+    schema = fixed_avro.fixed_report_schema({"user_id": 8, "service": 4, "colour": 3})
+    rows = np.zeros(len(RECORDS), fixed_avro.fixed_dtype(schema))
     rows["payload"] = range(len(RECORDS))
     for name in ("user_id", "service", "colour"):
         text = np.array([record[name].encode() for record in RECORDS])
         rows[name] = text.astype(f"S{rows.dtype[name].itemsize}").view(rows.dtype[name])
     stream = io.BytesIO()
-    avro.write_fixed(stream, rows, schema, {}, bytes(range(200, 216)), block_records=70)
+    fixed_avro.write_fixed(stream, rows, schema, {}, bytes(range(200, 216)), block_records=70)
     return stream.getvalue()
 
 
