@@ -31,7 +31,7 @@ MOST_LINE_BYTES = 8 * 2**20
 LONGEST_NAMED_LINE = 2**16
 #: If pyarrow refuses this many lines or fewer as a whole, they are parsed one by one.
 FEW_LINES = 1_024
-#: This many lines of a group that do not look like objects are returned one by one, the others as one.
+#: This many bad lines of a group are returned one by one, the others as one.
 MOST_SINGLE_LINES = 100
 #: A line with more opening brackets is parsed by Python, which refuses about a thousand in each other.
 MOST_BRACKETS = 500
@@ -40,8 +40,6 @@ MOST_DIGITS = 4_300
 #: Numbers that pyarrow knows and Python does not, or text that looks like them.
 _MINUS_NAN, _INF = re.compile(rb"NaN(?<=-NaN)"), re.compile(rb"Inf(?!inity)(?<=[-:,[\s]Inf)")
 _BLANK = b" \t\r"
-_SPACES = np.frombuffer(_BLANK, dtype=np.uint8)
-_AFTER_BRACE = np.frombuffer(_BLANK + b'"}', dtype=np.uint8)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){4}|(?:\0[^\0]){4}", re.DOTALL)
 #: The start of an array of objects, but for a line with one before other lines.
@@ -153,9 +151,7 @@ def decode_lines(
 ) -> Iterator[pa.RecordBatch | BadLine]:
     """Decode whole lines to batches of reports; a line that is not a JSON object becomes a bad line.
 
-    If more than ``MOST_SINGLE_LINES`` lines do not even look like an object, those are not parsed. The first
-    ``MOST_SINGLE_LINES`` of them in each group are returned one by one, the others of the group as one.
-    Lines that look like an object but do not parse are treated the same way.
+    The first ``MOST_SINGLE_LINES`` bad lines of each group are returned one by one, the others as one.
 
     Args:
         position: the byte offset of the text in its file.
@@ -170,19 +166,6 @@ def decode_lines(
         starts, ends = starts[filled], ends[filled]
     if not len(starts):
         return
-    junk = _look_like_no_object(text, starts, ends)
-    if not text.endswith(b"\n"):
-        junk[-1] = False  # the caller decides whether the last line is incomplete
-    if junk.sum() > MOST_SINGLE_LINES:
-        first, count = _folded(np.searchsorted(groups, starts[junk], side="right"))
-        places, stops = starts[junk][first].tolist(), ends[junk][first].tolist()
-        for start, end, lines in zip(places, stops, count.tolist(), strict=True):
-            problem = "not a JSON object" + (f", nor are {lines - 1:,} lines after it" if lines > 1 else "")
-            yield BadLine(position + start, text[start:end], problem, lines)
-        # pyarrow parses the text between lines, too: an object could begin in one of these lines, end in
-        # another, and have other clients' lines in it.
-        text = _blanked(text, starts[junk], ends[junk])
-        starts, ends = starts[~junk], ends[~junk]
     seen: Counter[int] = Counter()
     folded: dict[int, BadLine] = {}
     for item in _decode(text, position, starts, ends, wanted):
@@ -197,36 +180,6 @@ def decode_lines(
         lines = seen[group] - MOST_SINGLE_LINES
         after = f", nor are {lines - 1:,} lines after it JSON objects" if lines > 1 else ""
         yield replace(item, problem=item.problem + after, reports=lines)
-
-
-def _blanked(text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> bytes:
-    """The text with spaces in place of some lines, which begin and end at these offsets, shape (lines,)."""
-    steps = np.zeros(len(text) + 1, dtype=np.int8)
-    steps[starts], steps[ends] = 1, -1
-    inside = np.cumsum(steps, dtype=np.int8)[:-1] == 1
-    return np.where(inside, np.uint8(ord(" ")), np.frombuffer(text, dtype=np.uint8)).tobytes()
-
-
-def _look_like_no_object(
-    text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Which lines cannot be objects, judged by their first two characters and their last, shape (lines,)."""
-    characters = np.frombuffer(text, dtype=np.uint8)
-    first, last = characters[starts], characters[ends - 1]
-    second = characters[np.minimum(starts + 1, len(text) - 1)]
-    begins = np.isin(first, _SPACES) | ((first == ord("{")) & np.isin(second, _AFTER_BRACE))
-    looks: NDArray[np.bool_] = begins & (np.isin(last, _SPACES) | (last == ord("}")))
-    return ~looks
-
-
-def _folded(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The indices of the lines to return, and how many lines each represents, from their ascending groups."""
-    rank = np.arange(len(group)) - np.searchsorted(group, group)
-    first = np.flatnonzero(rank <= MOST_SINGLE_LINES)
-    count = np.ones(len(first), dtype=np.int64)
-    folding = rank[first] == MOST_SINGLE_LINES
-    count[folding] = np.searchsorted(group, group[first[folding]], side="right") - first[folding]
-    return first, count
 
 
 def _lines(text: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
