@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -204,22 +203,17 @@ def test_every_other_kind_of_file_is_refused_in_one_sentence(
         fastavro.writer(stream, schema("dead_letter"), [])
     with (tmp_path / "foreign.avro").open("wb") as stream:
         fastavro.writer(stream, {"type": "record", "name": "Trip", "fields": []}, [])
+    others = ("wrong.avro", "reports.parquet", "reports.jsonl", "reports.jsonl.gz", "study.yaml", "empty")
     for path, message in {
         reports: "a file of reports, not of statistics",
         tmp_path / "letters.avro": "a file of dead letters, not of statistics",
-        tmp_path / "foreign.avro": "an Avro file of 'Trip' records, not a file of statistics",
-        tmp_path / "wrong.avro": "an Avro file with a damaged header, not a file of statistics",
-        tmp_path / "reports.parquet": "a Parquet file, not a file of statistics",
-        tmp_path / "reports.jsonl": "a JSON file, not a file of statistics",
-        tmp_path / "reports.jsonl.gz": "a file compressed with gzip, not a file of statistics",
-        tmp_path / "study.yaml": "a file in an unknown format, not a file of statistics",
-        tmp_path / "empty": "an empty file, not a file of statistics",
+        tmp_path / "foreign.avro": "a file of 'Trip' records, not of statistics",
+        **{tmp_path / name: "not a file of statistics" for name in others},
         tmp_path / "reports": "a folder, not a file; to name the files in it, add /*.avro",
     }.items():
         with pytest.raises(UserError) as caught:
             read_all([str(path)])
-        # What is wrong with a header follows it in brackets.
-        assert re.sub(r"header \(.*\), not", "header, not", str(caught.value)) == f"{path}: {message}"
+        assert str(caught.value) == f"{path}: {message}"
 
 
 def test_names_without_a_folder_and_with_brackets_are_found(
