@@ -198,31 +198,6 @@ def _ends_in_a_block(window: _Window, at: int, end: int) -> bool:
     return False
 
 
-def refuse_damaged_marker(stream: IO[bytes], header: Header) -> None:
-    """Refuse a file whose header has another sync marker than its blocks.
-
-    Only the first two blocks are compared.
-
-    Raises:
-        ValueError: if both blocks end with the same marker, and it is not the header's.
-    """
-    first, at = _marker_behind(stream, header.size)
-    if first is not None and first != header.sync and _marker_behind(stream, at)[0] == first:
-        raise ValueError("the sync marker in its header is damaged: its blocks end with another one")
-
-
-def _marker_behind(stream: IO[bytes], at: int) -> tuple[bytes | None, int]:
-    """The bytes where a block's sync marker should be, and the offset after them; None at the file's end."""
-    window = _Window(stream, at)
-    window.grow(_LONGEST_PREFIX)
-    _, data_at, size = _read_prefix(window, at)
-    if size < 0 or size >= 2**62:
-        return None, at
-    stream.seek(data_at + size)
-    marker = stream.read(SYNC_SIZE)
-    return (marker if len(marker) == SYNC_SIZE else None), data_at + size + SYNC_SIZE
-
-
 def _read_long(data: bytearray, at: int) -> tuple[int, int]:
     """Avro's zigzag integer at index ``at`` of the data, and the index after it."""
     value, shift = 0, 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ldpbeam.errors import without_number
-from ldpbeam.schemas.encodings import avro_blocks, avro_headers, per_byte
+from ldpbeam.schemas.encodings import avro_headers, per_byte
 from ldpbeam.schemas.files import json_lines, parquet
 from ldpbeam.schemas.files.local_files import NotAFileError
 from ldpbeam.transforms.patterns import Entry, matching
@@ -157,7 +157,6 @@ def sniff(path: str, size: int) -> ReportFile | BadFile:
             stream.seek(0)
             if start.startswith(avro_headers.MAGIC):
                 header = avro_headers.read_header(stream)
-                avro_blocks.refuse_damaged_marker(stream, header)
                 return ReportFile(path, size, "avro", _ours(header.metadata), identity)
             if start.startswith(parquet.MAGIC):
                 metadata = parquet.metadata_of(stream, parquet.read_footer(stream))
