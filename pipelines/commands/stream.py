@@ -82,8 +82,8 @@ def _watched(request: Request) -> Iterator[Watch | None]:
         yield None
         return
     try:
+        from ldpbeam.pipelines.operating.metrics import Watched
         from ldpbeam.pipelines.operating.server import answering, is_loopback
-        from ldpbeam.pipelines.operating.state import Watched
     except ImportError:
         raise UserError(
             "--metrics-port needs prometheus_client and psutil: pip install 'ldpbeam[metrics]'"

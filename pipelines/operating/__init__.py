@@ -1,1 +1,1 @@
-"""How a running stream is watched: its state, the metrics made of it, and the port that serves both."""
+"""How a running stream is watched: its metrics, its state, and the port that serves both."""

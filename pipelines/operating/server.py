@@ -2,9 +2,8 @@
 
 A client that reaches the port may send anything, slowly or never, so time and connections are bounded:
 
-- A connection has :data:`LINE_SECONDS` to send its request line, then :data:`SECONDS` for each further step.
-- About :data:`CONNECTIONS` are served at a time. A further one displaces the oldest of those that send a
-  request or receive an answer; one whose answer is being computed stays.
+- A connection has :data:`SECONDS` for each step.
+- :data:`CONNECTIONS` are served at a time. A further one displaces the oldest.
 - Metrics are computed once a second, however many ask.
 """
 
@@ -24,12 +23,9 @@ from typing import Any
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.operating.metrics import exposition
-from ldpbeam.pipelines.operating.state import Watched
+from ldpbeam.pipelines.operating.metrics import Watched, exposition
 
-#: How long a connection may take to send its request line.
-LINE_SECONDS = 1.0
-#: How long it may take to send its headers, and again to receive its answer.
+#: How long a connection may send nothing, or not receive its answer.
 SECONDS = 10.0
 #: How many connections are served at a time.
 CONNECTIONS = 16
@@ -91,16 +87,10 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers one GET."""
 
     server: _Server
-
-    def parse_request(self) -> bool:
-        """Read the headers; the request line has been read."""
-        self.server.limit(self.connection, SECONDS)
-        return super().parse_request()
+    timeout = SECONDS
 
     def do_GET(self) -> None:
-        self.server.unlimit(self.connection)
         answer = self.server.answers.to(self.path.partition("?")[0])
-        self.server.limit(self.connection, SECONDS)
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -125,53 +115,31 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], family: socket.AddressFamily, answers: Answers) -> None:
         self.address_family = family
         self.answers = answers
-        #: The deadline of each connection that has one, on the monotonic clock, the oldest connection first.
-        self._deadlines: dict[socket.socket, float] = {}
+        #: The connections that are served, the oldest first.
+        self._served: dict[socket.socket, None] = {}
         super().__init__(address, _Handler)
-
-    def limit(self, connection: socket.socket, seconds: float) -> None:
-        """Close a connection unless it makes its next step within these seconds."""
-        self._deadlines[connection] = time.monotonic() + seconds
-
-    def unlimit(self, connection: socket.socket) -> None:
-        """Take the deadline off a connection while its answer is computed."""
-        self._deadlines.pop(connection, None)
-
-    def service_actions(self) -> None:
-        """Close the connections whose deadline has passed; the server calls this twice a second."""
-        now = time.monotonic()
-        for connection, deadline in list(self._deadlines.items()):
-            if deadline <= now:
-                _shut(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own; if there are too many, displace the oldest ones."""
-        for oldest in list(self._deadlines)[: max(0, len(self._deadlines) - CONNECTIONS + 1)]:
-            _shut(oldest)
-        self.limit(request, LINE_SECONDS)
+        for oldest in list(self._served)[: max(0, len(self._served) - CONNECTIONS + 1)]:
+            # The thread that reads or writes it fails.
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)
+        self._served[request] = None
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # the machine has no more threads
-            self.unlimit(request)
             self.shutdown_request(request)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection for as long as it may take."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.unlimit(request)
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection, which is served no more."""
+        self._served.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a connection that broke; any other error is a bug, and keeps its traceback."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
-
-
-def _shut(connection: socket.socket) -> None:
-    """Shut a connection down, so that the thread that reads or writes it fails."""
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

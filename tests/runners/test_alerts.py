@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ldpbeam.pipelines.operating.metrics import metrics_of
-from ldpbeam.pipelines.operating.state import Watched
+from ldpbeam.pipelines.operating.metrics import Watched, metrics_of
 from ldpbeam.pipelines.spool.run import Seen
 from ldpbeam.transforms.sources.lag import Lag
 
