@@ -94,7 +94,7 @@ def iterate(
 def _observed(attribute: Attribute, statistic: Statistic) -> tuple[Product, Product, Floats, int]:
     counts = statistic.histograms[0]
     seen = np.flatnonzero(counts)
-    return *products(attribute.channel(0), seen), counts[seen].astype(np.float64), attribute.value_buckets
+    return *products(attribute.channel(0), seen)[:2], counts[seen].astype(np.float64), attribute.value_buckets
 
 
 def sw_em(attribute: Attribute, statistic: Statistic) -> Floats:

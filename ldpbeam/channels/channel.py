@@ -33,6 +33,15 @@ class Channel(LinearOperator):
         """The rows with the chosen indexes, shape (chosen, value buckets)."""
         return self.dense()[chosen]
 
+    def columns_of(self, chosen: NDArray[np.int64]) -> Floats:
+        """The columns with the chosen indexes, shape (report buckets, chosen)."""
+        columns = np.empty((self.shape[0], len(chosen)))
+        for column, bucket in enumerate(chosen):
+            weights = np.zeros(self.shape[1])
+            weights[bucket] = 1.0
+            columns[:, column] = self.matvec(weights)
+        return columns
+
 
 class DenseChannel(Channel):
     """A channel that is any matrix, for mechanisms without a structure to use, such as normal noise."""
@@ -50,6 +59,10 @@ class DenseChannel(Channel):
     def dense(self) -> Floats:
         """The matrix itself."""
         return self.matrix
+
+    def columns_of(self, chosen: NDArray[np.int64]) -> Floats:
+        """The columns with the chosen indexes, shape (report buckets, chosen)."""
+        return self.matrix[:, chosen]
 
 
 class DiagonalChannel(Channel):

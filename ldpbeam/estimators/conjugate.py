@@ -90,7 +90,7 @@ class Likelihood:
 
     def __init__(self, channel: Channel, seen: Integers, counts: Floats) -> None:
         self.channel, self.seen, self.counts = channel, seen, counts
-        self.forward, self._backward = products(channel, seen)
+        self.forward, self._backward, _ = products(channel, seen)
         self.total = float(counts.sum())
         self.metric: Floats | None = None
 

@@ -38,10 +38,12 @@ class ChannelProducts(NamedTuple):
     Attributes:
         forward: from weights to the probability of each of these report buckets.
         backward: the transpose of ``forward``.
+        columns: from value buckets to their probabilities of these report buckets, a column for each.
     """
 
     forward: Callable[[Floats], Floats]
     backward: Callable[[Floats], Floats]
+    columns: Callable[[Integers], Floats]
 
     def evaluate(self, weights: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(``forward(weights)``, ``backward(counts / forward(weights))``)."""
@@ -53,10 +55,10 @@ def products(channel: Channel, seen: Integers) -> ChannelProducts:
     if channel.shape[0] * channel.shape[1] <= DENSE_ENTRIES:
         matrix = channel.dense()[seen]
         transpose = np.ascontiguousarray(matrix.T)
-        return ChannelProducts(matrix.__matmul__, transpose.__matmul__)
+        return ChannelProducts(matrix.__matmul__, transpose.__matmul__, lambda chosen: matrix[:, chosen])
 
     if len(seen) == channel.shape[0]:
-        return ChannelProducts(channel.matvec, channel.rmatvec)
+        return ChannelProducts(channel.matvec, channel.rmatvec, channel.columns_of)
 
     def forward(weights: Floats) -> Floats:
         return channel.matvec(weights)[seen]
@@ -64,7 +66,7 @@ def products(channel: Channel, seen: Integers) -> ChannelProducts:
     def backward(ratios: Floats) -> Floats:
         return channel.rmatvec(spread(channel, seen, ratios))
 
-    return ChannelProducts(forward, backward)
+    return ChannelProducts(forward, backward, lambda chosen: channel.columns_of(chosen)[seen])
 
 
 def spread(channel: Channel, seen: Integers, numbers: Floats) -> Floats:

@@ -8,8 +8,6 @@ This is the constrained Newton method of Wang (J. R. Stat. Soc. B 2007).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy
 
@@ -17,7 +15,7 @@ from ldpbeam.channels import BandChannel, Channel, StackedChannel
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.fixed_point import LARGEST_CHANGE
 from ldpbeam.estimators.iteration import Fit, Trace
-from ldpbeam.estimators.products import Products
+from ldpbeam.estimators.products import ChannelProducts
 
 #: The buckets of the first support, evenly spaced.
 FIRST_SUPPORT = 16
@@ -31,11 +29,13 @@ MOST_STUCK = 3
 HALVINGS = 40
 
 
-def sparsest(products: Products, counts: Floats, buckets: int, trace: Trace, *, tolerance: float) -> Fit:
+def sparsest(
+    products: ChannelProducts, counts: Floats, buckets: int, trace: Trace, *, tolerance: float
+) -> Fit:
     """The weights of greatest likelihood.
 
     As the log-likelihood is concave, it is within n (greatest slope / n - 1) of its maximum. An iteration has
-    one product with ``backward``, and one with ``forward`` for each bucket that is new in the support.
+    one product with ``backward``, and takes the columns of the buckets that are new in the support.
 
     Args:
         products: the products with the likelihoods of the kinds of observations.
@@ -47,7 +47,7 @@ def sparsest(products: Products, counts: Floats, buckets: int, trace: Trace, *, 
     """
     total = float(counts.sum())
     support = np.unique(np.linspace(0, buckets - 1, min(buckets, FIRST_SUPPORT)).astype(np.int64))
-    columns = _columns(products.forward, support, (len(counts), buckets))
+    columns = products.columns(support)
     weights = np.full(len(support), 1.0 / len(support))
     converged, stuck, last = False, 0, -np.inf
     while not converged and not trace.is_full:
@@ -62,7 +62,7 @@ def sparsest(products: Products, counts: Floats, buckets: int, trace: Trace, *, 
             break
         new = np.setdiff1d(_peaks(slopes), support)
         support = np.concatenate((support, new))
-        columns = np.hstack((columns, _columns(products.forward, new, (len(counts), buckets))))
+        columns = np.hstack((columns, products.columns(new)))
         weights = np.concatenate((weights, np.zeros(len(new))))
         stuck, last = stuck + 1 if likelihood <= last else 0, likelihood
         moved = _step(columns, weights, counts, probabilities, likelihood) if stuck < MOST_STUCK else None
@@ -84,17 +84,6 @@ def is_of_bands(channel: Channel) -> bool:
     if isinstance(channel, StackedChannel):
         return all(map(is_of_bands, channel.channels))
     return isinstance(channel, BandChannel)
-
-
-def _columns(forward: Callable[[Floats], Floats], chosen: Integers, shape: tuple[int, int]) -> Floats:
-    """The likelihoods of some buckets, shape (kinds, chosen), of a channel of shape (kinds, buckets)."""
-    kinds, buckets = shape
-    columns = np.empty((kinds, len(chosen)))
-    for column, bucket in enumerate(chosen):
-        weights = np.zeros(buckets)
-        weights[bucket] = 1.0
-        columns[:, column] = forward(weights)
-    return columns
 
 
 def _peaks(slopes: Floats) -> Integers:

@@ -31,17 +31,20 @@ MOST_DENSE = 2**24
 LEAST_VARIANCE, MOST_STEPS, SCORES = 1e-9, 200, 1e-8
 
 
-def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, reports: int) -> float:
+@functools.lru_cache(maxsize=128)
+def histogram_p_value(attribute: Attribute, index: int, histogram: bytes, reports: int) -> float:
     """An upper bound of the probability of so bad a fit of one channel's histogram, if its claim is true.
+
+    Results are kept: a run that tests its reports flags intervals by the same tests.
 
     Args:
         attribute: the attribute.
         index: the channel, an index into ``attribute.versions``, for which :func:`is_tested`.
-        histogram: its histogram, shape (cells,).
+        histogram: the bytes of its histogram, shape (cells,).
         reports: the number of its reports, above zero.
     """
-    mechanism = attribute.versions[index].mechanism
-    counts = histogram.astype(np.float64)
+    mechanism, integers = attribute.versions[index].mechanism, np.frombuffer(histogram, np.int64)
+    counts = integers.astype(np.float64)
     slots = attribute.channel(index).slots if mechanism.composite else None
     if slots is not None:
         return slots_p_value(slots, counts, reports)
@@ -58,7 +61,7 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, rep
     tests.append(_noise_p_value(_noise(attribute, index), counts))
     if mechanism.seed_family:
         tests.append(_even_p_value(counts.reshape(mechanism.seed_family, -1).sum(axis=1)))
-    if isinstance(mechanism, KeyValueMechanism) and (sums := mechanism.key_sums(histogram, reports)).sampled:
+    if isinstance(mechanism, KeyValueMechanism) and (sums := mechanism.key_sums(integers, reports)).sampled:
         tests.append(_even_p_value(sums.asked))
     return min(1.0, len(tests) * min(tests)) if tests else 1.0
 

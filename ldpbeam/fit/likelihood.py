@@ -9,7 +9,7 @@ from ldpbeam.domains import Floats
 from ldpbeam.estimators.conjugate import is_nearly_orthogonal, most_likely
 from ldpbeam.estimators.frequencies import maximum_likelihood
 from ldpbeam.estimators.iteration import Fit, Trace, accelerate
-from ldpbeam.estimators.products import Products, products
+from ldpbeam.estimators.products import ChannelProducts, products
 from ldpbeam.estimators.sparse_likelihood import sparsest
 from ldpbeam.fit.deviance import checked, deviance, moments
 
@@ -38,8 +38,7 @@ def misfit_p_value(channel: Channel, counts: Floats, *, sparse: bool) -> float:
     if isinstance(channel, DiagonalChannel):
         return _p_value(channel, maximum_likelihood(counts, channel), counts, 0.0)
     seen = np.flatnonzero(counts)
-    with_rows = products(channel, seen)
-    forward, backward = with_rows
+    forward, backward, _ = with_rows = products(channel, seen)
     observed, n = counts[seen], float(counts.sum())
     weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
     if forward(weights).min() <= 0.0:
@@ -58,7 +57,7 @@ def misfit_p_value(channel: Channel, counts: Floats, *, sparse: bool) -> float:
     return _p_value(channel, fit.weights, counts, 2.0 * max(gap, 0.0))
 
 
-def _most_likely(products: Products, counts: Floats, start: Floats, sparse: bool) -> Fit:
+def _most_likely(products: ChannelProducts, counts: Floats, start: Floats, sparse: bool) -> Fit:
     """The weights of greatest likelihood, or near it: from its support, or by larger updates."""
     if sparse:
         try:

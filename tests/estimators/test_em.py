@@ -117,7 +117,7 @@ def test_a_gain_below_the_tolerance_or_a_fall_stops(likelihoods: list[float], it
     planned = iter(likelihoods)
     fit = maximise(
         ChannelProducts(
-            lambda weights: np.array([math.exp(next(planned))]), lambda ratios: np.array([1.0, 1.0])
+            lambda _: np.array([math.exp(next(planned))]), lambda _: np.array([1.0, 1.0]), np.zeros
         ),
         np.array([1.0]),
         np.array([0.5, 0.5]),
