@@ -71,14 +71,13 @@ def write_reports(
     make_folder(folder, private=True)
     with replacing(_path(folder, number, _REPORTS), private=True, durable=durable) as file:
         for schema, places in by_schema.items():
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, schema) as writer:
+            offset, first = file.tell(), 0
+            with pa.ipc.new_stream(file, schema) as writer:
                 writer.write_batch(pa.concat_batches([batches[place] for place in places]))
-            data, offset, first = sink.getvalue(), file.tell(), 0
-            file.write(data)
+            length = file.tell() - offset
             for place in places:
                 rows = batches[place].num_rows
-                parts[place] = Part(number, offset, data.size, first, rows)
+                parts[place] = Part(number, offset, length, first, rows)
                 first += rows
     return [parts[place] for place in range(len(batches))]
 
