@@ -29,6 +29,7 @@ from ldpbeam.folders.output import (
     names_in,
 )
 from ldpbeam.schemas.outputs.checked import read_record
+from ldpbeam.schemas.outputs.older import as_today
 from ldpbeam.schemas.outputs.records import (
     Accounting,
     EstimateRecord,
@@ -215,7 +216,7 @@ def read_estimates(path: str, having: bytes = b"") -> Iterator[EstimateRecord]:
             if having not in line:
                 continue
             try:
-                yield read_record(EstimateRecord, line)
+                yield read_record(EstimateRecord, as_today(line))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
 

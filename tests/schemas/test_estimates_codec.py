@@ -20,6 +20,7 @@ from ldpbeam.domains import KeyValues
 from ldpbeam.mechanisms import PrivKV
 from ldpbeam.schemas.outputs.checked import read_record
 from ldpbeam.schemas.outputs.estimates import estimate_record, json_fields, write_json_lines
+from ldpbeam.schemas.outputs.older import as_today
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.study import Study, StudyAttribute, Summary
@@ -309,6 +310,48 @@ def test_the_run_is_named_last_where_it_is_given() -> None:
 
 def test_a_line_is_read_as_the_estimate_that_was_written() -> None:
     assert [read_record(EstimateRecord, line) for line in lines_of(ESTIMATES)] == ESTIMATES
+
+
+def test_a_line_of_an_earlier_version_is_read_as_this_version_writes_it() -> None:
+    """Its intervals of quantiles were of the model, with certain ones beside them, and flags by number."""
+    one, two = {"low": 1.0, "high": 2.0}, {"low": 0.5, "high": 3.0}
+    old = {
+        "level": 0.9, "simultaneous": False, "mean": one, "quantiles": {"0.5": one},
+        "ranges": {"low": [0.1], "high": [0.2]}, "distribution": {"low": [0.0], "high": [1.0]},
+        "cdf": {"at": [0.0], "low": [0.1], "high": [0.2]},
+        "strict": {"cdf": {"at": [0.0], "low": [0.0], "high": [0.3]}, "quantiles": {"0.5": two},
+                   "ranges": {"low": [0.0], "high": [0.5]}},
+        "any_look": {"reports": 300, "mean": two},
+        "methods": {"mean": "unbiased reports", "quantiles": "posterior"},
+        "flags": {"quantiles": "spikes", "strict": "some are false"},
+    }  # fmt: skip
+    line = as_today(json.dumps({**RECORDS[0], "intervals": old}).encode())
+    found = read_record(EstimateRecord, line).intervals
+    assert found is not None and (found.level, found.narrowest, list(found.at)) == (0.9, 300, [0.0])
+    assert found.flags == {"certain": "some are false", "if_smooth": "spikes"}
+    held = {condition: {*parts} for condition, parts in found.ends.items()}
+    bounded = {"quantiles", "ranges", "cdf"}
+    assert held == {
+        "certain": {"mean", *bounded}, "if_smooth": {"distribution", *bounded}, "any_look": {"mean"}
+    }  # fmt: skip
+    for part, condition, ends in (
+        ("mean", "certain", [1.0, 2.0]), ("mean", "any_look", [0.5, 3.0]), ("cdf", "certain", [0.0, 0.3]),
+        ("quantiles", "certain", [0.5, 3.0]), ("quantiles", "if_smooth", [1.0, 2.0]),
+    ):  # fmt: skip
+        assert found.ends[condition][part].columns.tolist() == [ends]
+
+
+def test_an_earlier_version_wrote_the_ends_for_the_largest_share_in_top() -> None:
+    top = [{"name": "red", "frequency": 0.75, "low": 0.4, "high": 1.0}]
+    old = {"level": 0.95, "frequencies": {"low": [0.5, 0.25, 0.0], "high": [1.0, 0.75, 0.25]}}
+    line = json.dumps({**RECORDS[2], "top": top, "intervals": old}).encode()
+    found = read_record(EstimateRecord, as_today(line)).intervals
+    assert found is not None and found.ends["largest"]["frequencies"].columns.tolist() == [[0.4, 1.0]]
+
+
+def test_lines_of_this_version_and_what_is_no_estimate_stay_as_they_are() -> None:
+    for line in (*lines_of(ESTIMATES), b"{", b'{"intervals": {"mean": 3}}', b'["intervals": {}]'):
+        assert as_today(line) == line
 
 
 def test_each_line_is_one_json_object_and_the_same_records_give_the_same_bytes() -> None:
