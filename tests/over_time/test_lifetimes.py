@@ -152,6 +152,4 @@ def test_the_json_schema_takes_the_keys_where_clients_can_remember() -> None:
     for name in ("stochastic_rounding", "square_wave", "piecewise"):
         assert not problems(f"mechanism: {name}, epsilon: 1, lifetime_epsilon: 2, memo_buckets: 512", NUMBERS)
     assert not problems("mechanism: grr, epsilon: 1, version_field: v, versions: {a: {lifetime_epsilon: 2}}")
-    for name in ("hadamard", "auto"):
-        assert problems(f"mechanism: {name}, epsilon: 1, lifetime_epsilon: 2")
     assert problems("mechanism: grr, epsilon: 1, lifetime_epsilon: 21")

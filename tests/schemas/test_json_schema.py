@@ -95,7 +95,7 @@ WRONG = [
     ("top: 0.5", "top: 1.5"),
     ("top: 0.5", "top: wide"),
     ("top: 0.5", "tip: 0.5"),
-    ("plain: {}", "plain: {penalty: 1.0}"),
+    ("plain: {}", "plain: {penal: 1.0}"),
     ("study: s\n", "study: s\nwindows: {}\n"),
     ("study: s\n", "study: s\ngroups: {field: region, at_most: 0}\n"),
     ("study: s\n", "study: s\nduplicates: sometimes\n"),
@@ -157,24 +157,23 @@ def test_versions_may_say_what_the_service_does_not(versions: str, schema: Draft
 
 
 def test_every_mechanism_estimator_and_option_is_described(schema: Draft202012Validator) -> None:
-    parts = schema.schema["$defs"]
-    choices = {
-        name: part
-        for part in parts["ServiceModel"]["oneOf"]
-        if (name := part["properties"].get("mechanism", {}).get("const"))
-    }
-    assert set(choices) == {*registered_mechanisms(), "auto"}
-    for name, mechanism in registered_mechanisms().items():
-        assert choices[name]["description"] == mechanism.summary
-        for option in options_of(mechanism):
-            definition = choices[name]["properties"][option]
-            assert definition["description"], (name, option)
-            assert {"type", "anyOf"} & set(definition), (name, option)
-    estimators = {part["properties"]["estimator"]["const"]: part for part in parts["EstimateModel"]["oneOf"]}
-    assert set(estimators) == set(registered_estimators())
-    for name, estimator in registered_estimators().items():
-        assert estimators[name]["description"] == estimator.summary
-        assert set(estimator.options) < set(estimators[name]["properties"])
+    service, estimate = (
+        schema.schema["$defs"][f"{part}Model"]["properties"] for part in ("Service", "Estimate")
+    )
+    summaries = [
+        {choice["const"]: choice["description"] for choice in choices["oneOf"]}
+        for choices in (service["mechanism"], estimate["estimator"])
+    ]
+    assert summaries[0].pop("auto")
+    registered = registered_mechanisms(), registered_estimators()
+    assert summaries == [{name: of.summary for name, of in known.items()} for known in registered]
+    for properties, options in (
+        *((service, options_of(mechanism)) for mechanism in registered[0].values()),
+        *((estimate, estimator.options) for estimator in registered[1].values()),
+    ):
+        for option in options:
+            assert "description" in json.dumps(properties[option])
+            assert {"type", "anyOf"} & set(properties[option])
 
 
 def test_the_command_prints_it(command: Callable[..., Any]) -> None:
