@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ldpbeam import fit, statistics
 from ldpbeam.answers import ledger, periods, published
-from ldpbeam.answers.costs import endless_parts, slow_parts
+from ldpbeam.answers.costs import slow_parts
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import OTHERS, Categories, Numeric, Vector
 from ldpbeam.estimators import registered_estimators
@@ -94,7 +94,6 @@ def explain(study: Study) -> list[str]:
         )
     sentences.append(_OF_TESTS)
     sentences += slow_parts(study)
-    sentences += (f"A run is refused, because {sentence}." for sentence in endless_parts(study))
     sentences += ledger.explain(study)
     sentences += periods.explain(study)
     return sentences

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from ldpbeam.answers.costs import endless_parts
 from ldpbeam.beam import rows
 from ldpbeam.beam.elements import DecodeElements
 from ldpbeam.beam.read import ReportsRead
@@ -117,8 +116,6 @@ class _OfReports(beam.PTransform):
         if shards is not None and not 1 <= shards <= MOST_SHARDS:
             raise ValueError(f"shards={shards}: from 1 to {MOST_SHARDS}")
         self.disclosure = disclosure_for(self.study, keep_bad_records, user_id_key)
-        for sentence in endless_parts(self.study):
-            raise ValueError(sentence)
         check_tables(self.study)
 
     def _counted(self, reports: Any) -> Counted:

@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from ldpbeam.answers import tables
-from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.ledger import Ledger
 from ldpbeam.answers.published import cut_windows, warnings_of, with_refusals, without_groups
 from ldpbeam.answers.truth import errors_of
@@ -36,7 +35,7 @@ from ldpbeam.pipelines.runs.ledger_folder import bring_together, clear_parts, fi
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned
 from ldpbeam.pipelines.runs.scheduled import owned_by_schedule, publish
 from ldpbeam.pipelines.spool.batch import tally_here
-from ldpbeam.printing import document, note, progress_bar, step, warn
+from ldpbeam.printing import document, progress_bar, step, warn
 from ldpbeam.runners.request import LOCAL
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
@@ -65,8 +64,6 @@ def _run(request: Request, folder: Path) -> int:
         UserError: if the engine cannot run it, or an input file is damaged and ends the run.
     """
     job = request.job
-    for sentence in slow_parts(job.study):
-        note(sentence)
     add_up = _adding_up(request, folder)
     with _held(request):
         if job.keeping:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ldpbeam.answers.costs import refuse_endless
+from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.people import People
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import (
@@ -26,6 +26,7 @@ from ldpbeam.pipelines.options.sources import BOUNDED, module_of, named
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
+from ldpbeam.printing import note
 from ldpbeam.runners.request import LOCAL, EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
@@ -76,7 +77,8 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     """
     study = study_of(options.study, options.attribute)
     _check(options, study, beam_arguments)
-    refuse_endless(study)
+    for sentence in slow_parts(study):
+        note(sentence)
     check_tables(study)
     people = true_values(
         options,
