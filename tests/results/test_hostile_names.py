@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -48,6 +49,7 @@ def _records(name: str) -> list[EstimateRecord]:
     return found
 
 
+@functools.cache
 def _page(name: str) -> str:
     about = RunRecord(study=name, study_fingerprint="0" * 32, run=name, input=(name,))
     test = FitEntry(name, name, False, None, None, "reports", (name,), 10, 1e-9, True)

@@ -16,7 +16,7 @@ from ldpbeam.transforms.joining.join import join
 from ldpbeam.transforms.joining.report_ids import without_duplicate_ids
 
 X = study_of("two services joined").attribute("x")
-PEOPLE = [np.random.default_rng(1).bytes(16 * 20_000)[start : start + 16] for start in range(0, 320_000, 16)]
+PEOPLE = [number.tobytes() for number in np.random.default_rng(1).integers(0, 256, (20_000, 16), np.uint8)]
 Ids = Callable[[bytes], bytes | None]
 
 

@@ -154,7 +154,7 @@ def first_of_all(study: Study, batches: Sequence[pa.RecordBatch]) -> tuple[Group
 
 
 @pytest.mark.parametrize("name", STUDIES)
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 @given(REPORTS, ORDERS, KEYS)
 def test_a_fold_of_hidden_reports_in_any_order_is_of_those_that_are_kept_one_by_one(
     name: str, reports: list[Sent], order: random.Random, key: bytes
@@ -171,7 +171,7 @@ def test_a_fold_of_hidden_reports_in_any_order_is_of_those_that_are_kept_one_by_
 
 
 @pytest.mark.parametrize("name", STUDIES)
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=20, derandomize=True, deadline=None)
 @given(REPORTS, ORDERS, KEYS)
 def test_ids_that_are_compared_over_all_windows_may_be_hidden(
     name: str, reports: list[Sent], order: random.Random, key: bytes

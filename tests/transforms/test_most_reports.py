@@ -96,7 +96,7 @@ def apart(text: str, reports: list[Report]) -> list[Report]:
 
 
 @pytest.mark.parametrize("windows", WINDOWS, ids=["apart", "sliding"])
-@settings(max_examples=20, derandomize=True, deadline=None)
+@settings(max_examples=8, derandomize=True, deadline=None)
 @given(st.lists(REPORTS, min_size=20, max_size=40), st.integers(1, 3), ORDERS)
 def test_a_stream_counts_what_the_library_counts_whoever_came_first(
     windows: str, reports: list[Report], partitions: int, order: random.Random
