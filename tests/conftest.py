@@ -224,25 +224,16 @@ def _simulate(
     """What clients of those values send, a service each; the same for the same seed."""
     attribute = study.attribute(name)
     people = People(
-        values=np.asarray(values),
-        users=None if users is None else pa.array(users),
+        values=np.asarray(values), users=None if users is None else pa.array(users),
         times=None if times is None else np.asarray(times, dtype=np.int64),
-        groups=None if groups is None else pa.array(groups),
-        skipped=0,
-        clipped=0,
-    )
+        groups=None if groups is None else pa.array(groups), skipped=0, clipped=0,
+    )  # fmt: skip
     return list(
         perturb.simulate(
-            study,
-            attribute,
-            people,
-            services=services or attribute.services,
-            versions=versions or {},
-            start=start,
-            spread=spread,
-            seed=seed,
+            study, attribute, people, services=services or attribute.services, versions=versions or {},
+            start=start, spread=spread, seed=seed,
         )
-    )
+    )  # fmt: skip
 
 
 def _write_reports(folder: Path, sent: Sequence[report_files.SentReports], kind: str = "avro") -> list[Path]:

@@ -143,10 +143,7 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
         "Laplace": {"c_0": int(made("laplace").noise[0])},
         "Gaussian": {"sigma": normal.sigma, "D": normal.lattice.steps, "R": normal.lattice.reach},
         "GW": {
-            "q": general.densities[1],
-            "M": general.share,
-            "w": general.wave.width,
-            "y": general.wave.slope,
+            "q": general.densities[1], "M": general.share, "w": general.wave.width, "y": general.wave.slope,
             "P": general.wave.excess,
         },
         "discrete SW": {"b": discrete.half_width, "p": discrete.probabilities[0]},
@@ -161,7 +158,7 @@ def test_the_constants_at_epsilon_1_are_those_of_the_mechanisms() -> None:
         "PCKV-GRR": {"a": drawn[0], "p": drawn[2]},
         "PCKV-UE": {"b": made("pckv_ue", three).constants[1]},
         "PCKV-PM": {"P": mixed.wave.excess, "T": mixed.draws_present[1]},
-    }
+    }  # fmt: skip
     shown = " ".join(REPORTS.split())
     for name, constants in expected.items():
         listed = ", ".join(
@@ -240,15 +237,8 @@ def test_the_tests_that_prove_what_a_stream_promises_exist() -> None:
 def test_pages_that_code_names_are_there() -> None:
     """In messages, docstrings and comments."""
     folders = (
-        "benchmarks",
-        "clients",
-        "examples",
-        "ldpbeam",
-        "pipelines",
-        "runners",
-        "schemas",
-        "transforms",
-    )
+        "benchmarks", "clients", "examples", "ldpbeam", "pipelines", "runners", "schemas", "transforms",
+    )  # fmt: skip
     files = (
         path for name in folders for path in (ROOT / name).rglob("*") if "node_modules" not in path.parts
     )

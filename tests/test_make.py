@@ -29,13 +29,9 @@ def installed_with(
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHON"))
     }
     return subprocess.run(
-        ["make", "--dry-run", "install", f"VENV={folder}/venv", *arguments],
-        cwd=ROOT,
-        env={**environment, "PATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        ["make", "--dry-run", "install", f"VENV={folder}/venv", *arguments], cwd=ROOT,
+        env={**environment, "PATH": str(folder)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -117,14 +117,9 @@ def test_an_older_python_is_told_at_the_first_import(monkeypatch: pytest.MonkeyP
 def run(*command: object, cwd: Path, **environment: str) -> str:
     """What a program says, which ends well."""
     done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+        list(map(str, command)), cwd=cwd, env={**os.environ, **environment}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout
 

@@ -138,13 +138,10 @@ def test_what_is_no_pair_of_windows_is_refused(windows: tuple[str, str], said: s
 @pytest.mark.parametrize(
     "named",
     [
-        "2026-03-08",
-        "2026-03-08 (New York), 23 h",
-        "2026-03-08T05:00:00Z",
-        "2026-03-08/2026-03-09",
+        "2026-03-08", "2026-03-08 (New York), 23 h", "2026-03-08T05:00:00Z", "2026-03-08/2026-03-09",
         "2026-03-08T00:00",
     ],
-)
+)  # fmt: skip
 def test_a_window_is_named_as_everywhere(named: str) -> None:
     """A day by a zone's clocks, by the names that tables and pages print, and by its times."""
     starts = ["2026-03-07T05:00:00Z", "2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"]

@@ -62,13 +62,9 @@ groups: {field: region}
 
 def people(values: list[Any], times: list[int] | None = None, groups: list[Any] | None = None) -> People:
     return People(
-        np.array(values),
-        None,
-        None if times is None else np.array(times),
-        None if groups is None else pa.array(groups, pa.string()),
-        0,
-        0,
-    )
+        np.array(values), None, None if times is None else np.array(times),
+        None if groups is None else pa.array(groups, pa.string()), 0, 0,
+    )  # fmt: skip
 
 
 def solved(

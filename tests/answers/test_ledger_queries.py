@@ -103,12 +103,8 @@ def test_without_duckdb_a_command_says_so_before_it_writes(
 def test_the_library_says_so_of_a_study_with_a_ledger_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     report = {
-        "user_id": "u",
-        "attribute": "x",
-        "service": "web",
-        "event_time": 1_795_132_800_000,
-        "payload": 1,
-    }
+        "user_id": "u", "attribute": "x", "service": "web", "event_time": 1_795_132_800_000, "payload": 1,
+    }  # fmt: skip
     with pytest.raises(ImportError, match=r"pip install 'ldpbeam\[ledger\]'"):
         ldp.estimate(ldp.Study.from_yaml(TEXT), [report])
     without = TEXT.replace("ledger: {period: 1d, cap: 3.5}\n", "").replace(", values_at_most: 2", "")

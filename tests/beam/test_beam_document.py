@@ -48,13 +48,8 @@ def test_the_counters_are_those_of_the_code() -> None:
     listed = re.search(r"## Counters\n.*?\n\n(.*?)\n- distributions", PAGE, re.DOTALL)
     assert listed is not None
     of_reports = {
-        counts.IN,
-        counts.USED,
-        counts.DUPLICATES,
-        counts.LATE,
-        counts.OUT_OF_RANGE,
-        counts.DEAD_LETTERS,
-    }
+        counts.IN, counts.USED, counts.DUPLICATES, counts.LATE, counts.OUT_OF_RANGE, counts.DEAD_LETTERS,
+    }  # fmt: skip
     named = re.findall(r"`([a-z_]+)`", listed[1])
     elsewhere = {counts.TOO_FAR, counts.NOT_BEGUN, counts.IN_OPEN_WINDOWS, counts.ROWS_OF_COUNTS}
     others = {*counts.OCCASIONAL, "damaged_places", "estimates"} - elsewhere

@@ -254,12 +254,9 @@ def test_rows_are_columns_of_the_tables_and_have_schemas() -> None:
     found = local() | beam.Create(RECORDS[:1]) | ldp.beam.Estimate(STUDY)
     kinds = [getattr(found, name).element_type for name in found._fields]
     assert kinds == [
-        ldp.beam.EstimateRow,
-        ldp.beam.ShareRow,
-        ldp.beam.StatisticRow,
-        ldp.beam.DeadLetterRow,
+        ldp.beam.EstimateRow, ldp.beam.ShareRow, ldp.beam.StatisticRow, ldp.beam.DeadLetterRow,
         ldp.beam.CountRow,
-    ]
+    ]  # fmt: skip
     for kind in kinds:
         assert isinstance(beam.coders.registry.get_coder(kind), beam.coders.RowCoder)
         # Beam pickles a field whose type its schemas do not know, and then no sink of Rows takes it.

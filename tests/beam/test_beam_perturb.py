@@ -40,18 +40,14 @@ def test_values_become_reports_and_are_estimated() -> None:
             equal_to(
                 [
                     {
-                        "user_id": person["who"],
-                        "attribute": "drink",
-                        "service": "shop",
-                        "event_time": TEN,
-                        "town": "north",
-                        "report_id": person["report_id"],
+                        "user_id": person["who"], "attribute": "drink", "service": "shop", "event_time": TEN,
+                        "town": "north", "report_id": person["report_id"],
                         "payload": ("tea", "coffee", "water").index(person["drink"]),
                     }
                     for person in people
                 ]
             ),
-        )
+        )  # fmt: skip
         shares = (reports | ldp.beam.Estimate(STUDY)).shares | beam.Map(lambda row: (row.label, row.group))
         assert_that(shares, equal_to([(name, "north") for name in ("tea", "coffee", "water")]), "shares")
 

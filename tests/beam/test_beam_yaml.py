@@ -67,11 +67,8 @@ def test_fields_may_have_other_names(tmp_path: Path) -> None:
     for name in ("elements", "files"):
         found = {row["name"]: row["reports"] for row in written(tmp_path, name)}
         assert found == {
-            "in": 3,
-            "used": 2,
-            "dead_letters": 1,
-            "dead_letters_by_reason/payload_outside_mechanism": 1,
-        }
+            "in": 3, "used": 2, "dead_letters": 1, "dead_letters_by_reason/payload_outside_mechanism": 1,
+        }  # fmt: skip
 
 
 #: A study of two categories, on one line.

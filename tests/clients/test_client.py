@@ -89,17 +89,11 @@ def drawn(attribute: str, service: str, values: Any) -> list[Any]:
         ("pulse", "watch", [[40, 180], [110, 75]], np.array([[0.0, 1.0], [0.5, 0.25]])),
         *(
             (
-                "pulse",
-                "watch",
-                of({"night": [180, 75], "day": [40, 110]}),
+                "pulse", "watch", of({"night": [180, 75], "day": [40, 110]}),
                 np.array([[0.0, 1.0], [0.5, 0.25]]),
             )
             for of in (
-                dict,
-                pd.DataFrame,
-                pl.DataFrame,
-                pa.table,
-                lambda columns: pa.table(columns).to_batches()[0],
+                dict, pd.DataFrame, pl.DataFrame, pa.table, lambda columns: pa.table(columns).to_batches()[0],
                 lambda columns: pa.table(columns).to_pylist(),
                 lambda columns: list(pd.DataFrame(columns).itertuples(index=False)),
                 lambda columns: namedtuple("Pulse", columns)(**columns),
@@ -107,7 +101,7 @@ def drawn(attribute: str, service: str, values: Any) -> list[Any]:
             )
         ),
     ],
-)
+)  # fmt: skip
 def test_natural_values_are_perturbed_as_the_mechanism_does(
     attribute: str, service: str, natural: Any, own: Any
 ) -> None:
@@ -407,20 +401,10 @@ DRINKS = ldp.Study.from_dict(
 #: What no error may repeat, in forms that a program may give by mistake.
 SECRET = "4242424242"
 FORMS = [
-    SECRET,
-    int(SECRET),
-    -int(SECRET) - 0.5,
-    SECRET.encode(),
-    [SECRET],
-    {SECRET: 1},
-    {"jaws": SECRET},
-    {"jaws": int(SECRET)},
-    np.datetime64(int(SECRET), "ms"),
-    np.array([int(SECRET)]),
-    SECRET * 100,
-    f"{SECRET}\udc80",
-    10**400 + int(SECRET),
-]
+    SECRET, int(SECRET), -int(SECRET) - 0.5, SECRET.encode(), [SECRET], {SECRET: 1}, {"jaws": SECRET},
+    {"jaws": int(SECRET)}, np.datetime64(int(SECRET), "ms"), np.array([int(SECRET)]), SECRET * 100,
+    f"{SECRET}\udc80", 10**400 + int(SECRET),
+]  # fmt: skip
 
 
 def test_no_error_repeats_a_value_an_id_a_group_or_a_key() -> None:

@@ -254,13 +254,8 @@ def test_each_client_of_a_study_sends_what_the_study_reads(node: str, installed:
     study = parse_study(EVERYTHING)
     clients = described_clients(study)
     values = {
-        "minutes": 42,
-        "bytes": 900,
-        "drink": "tea",
-        "code": 11,
-        "rating": {"drama": 4},
-        "pulse": [60, 120],
-    }
+        "minutes": 42, "bytes": 900, "drink": "tea", "code": 11, "rating": {"drama": 4}, "pulse": [60, 120],
+    }  # fmt: skip
     (installed / "of_study.mjs").write_text(OF_STUDY)
     given = json.dumps([{"clients": clients}, values]).encode()
     ran = subprocess.run([node, "of_study.mjs"], input=given, cwd=installed, capture_output=True)

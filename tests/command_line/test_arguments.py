@@ -25,14 +25,9 @@ def test_our_options_take_dashes_and_underscores() -> None:
 
 def test_beams_options_reach_beam_as_beam_writes_them(tmp_path: Path) -> None:
     written = [
-        "--runner",
-        "direct",
-        "--job_name",
-        "november",
-        "--temp_location=some/where",
-        "--experiments=a",
+        "--runner", "direct", "--job_name", "november", "--temp_location=some/where", "--experiments=a",
         "--experiments=b",
-    ]
+    ]  # fmt: skip
     options, rest = COMMANDS["estimate"].parser().parse_with_beam([*NEEDED, *written])
     given = engine_of(engine_request(options), tmp_path).pipeline(rest).options
     assert given.view_as(GoogleCloudOptions).job_name == "november"

@@ -67,11 +67,8 @@ def test_a_whole_command(output: str, code: int, said: bytes) -> None:
         stdout = os.open(output, os.O_WRONLY)
     # Buffered, as Python is by default: what fails then fails at the end.
     found = subprocess.run(
-        [sys.executable, "-m", "ldpbeam", "explain", "--help"],
-        env={**os.environ, "PYTHONUNBUFFERED": ""},
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
+        [sys.executable, "-m", "ldpbeam", "explain", "--help"], env={**os.environ, "PYTHONUNBUFFERED": ""},
+        stdout=stdout, stderr=subprocess.PIPE, check=False,
+    )  # fmt: skip
     os.close(stdout)
     assert (found.returncode, found.stderr) == (code, said)

@@ -19,12 +19,9 @@ NUMBERS = Numeric(0.0, 180.0)
 COLOURS = Categories(("red", "green", "blue", "grey"))
 KEYS = KeyValues(("milk", "bread", "tea"), Numeric(0.0, 5.0))
 OPTIONS: dict[str, dict[str, Any]] = {
-    "discrete_square_wave": {"bins": 32},
-    "binned": {"bins": 16},
-    "hierarchy": {"leaves": 64},
-    "haar": {"leaves": 64},
-    "olh": {"seeds": 64},
-}
+    "discrete_square_wave": {"bins": 32}, "binned": {"bins": 16}, "hierarchy": {"leaves": 64},
+    "haar": {"leaves": 64}, "olh": {"seeds": 64},
+}  # fmt: skip
 
 
 def values_of(domain: Domain, people: int, rng: np.random.Generator) -> Any:

@@ -38,11 +38,8 @@ def asked(size: int, *mechanisms: KeyValueMechanism) -> Attribute:
 
 
 MECHANISMS = [
-    PrivKV(2.0, 4),
-    PCKVGRR(2.0, 4, padding=3),
-    PCKVUE(2.0, 4, padding=3),
-    PCKVPM(2.0, 4, padding=3),
-]
+    PrivKV(2.0, 4), PCKVGRR(2.0, 4, padding=3), PCKVUE(2.0, 4, padding=3), PCKVPM(2.0, 4, padding=3),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)

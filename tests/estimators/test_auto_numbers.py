@@ -126,12 +126,9 @@ def test_the_mode_is_the_one_that_a_general_optimiser_finds(scale: Scale) -> Non
     likelihood, basis, expected = small(scale, 500.0)
     mode = mode_of(likelihood, basis, np.zeros(len(expected)))
     found = optimize.minimize(
-        lambda z: -log_density(likelihood, basis, z),
-        expected,
-        jac=lambda z: -gradient(likelihood, basis, z),
-        method="BFGS",
-        options={"gtol": 1e-8},
-    )
+        lambda z: -log_density(likelihood, basis, z), expected, jac=lambda z: -gradient(likelihood, basis, z),
+        method="BFGS", options={"gtol": 1e-8},
+    )  # fmt: skip
     assert mode.converged
     # Newton stops when it promises a gain of less than 1e-3.
     assert -found.fun - mode.log_density == pytest.approx(0.0, abs=1e-3)

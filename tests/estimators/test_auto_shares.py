@@ -331,11 +331,8 @@ def test_a_report_that_is_sent_again_in_every_window_counts_once(mechanism: Mech
     once = tally(attribute, users, [Answers(0, np.arange(users), reports)])
     rows = np.repeat(np.arange(users), windows)
     often = tally(
-        attribute,
-        users,
-        [Answers(0, rows, np.repeat(reports, windows, axis=0))],
-        checked=True,
+        attribute, users, [Answers(0, rows, np.repeat(reports, windows, axis=0))], checked=True,
         windows=windows,
-    )
+    )  # fmt: skip
     one, day = (estimate("auto", attribute, statistic) for statistic in (once, often))
     assert day.distribution == pytest.approx(one.distribution, abs=1e-6)

@@ -17,20 +17,13 @@ UNIT = Numeric(0.0, 1.0)
 def many(services: int, buckets: int = 16, epsilon: float = 0.5) -> Attribute:
     """PM, SW, SR and Laplace in turn, each with the resolution that it needs."""
     turn: list[Mechanism] = [
-        Piecewise(epsilon),
-        SquareWave(epsilon),
-        StochasticRounding(epsilon),
-        Laplace(epsilon),
-    ]
+        Piecewise(epsilon), SquareWave(epsilon), StochasticRounding(epsilon), Laplace(epsilon),
+    ]  # fmt: skip
     versions = tuple(ServiceVersion(f"s{i}", "", turn[i % 4]) for i in range(services))
     return Attribute(
-        "x",
-        UNIT,
-        buckets,
-        versions,
-        tuple(version.service for version in versions),
+        "x", UNIT, buckets, versions, tuple(version.service for version in versions),
         tuple(enough_buckets(version.mechanism, 256) for version in versions),
-    )
+    )  # fmt: skip
 
 
 def test_a_row_per_user_has_what_the_user_sent() -> None:

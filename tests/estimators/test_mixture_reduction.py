@@ -114,14 +114,10 @@ def test_categories_equal_those_of_loops(oracle: str, strategy: str, pre_merge: 
         assert len(negative) >= 2
         groups = [[k] for k in range(12) if k not in negative] + [negative]
     expected, components, bics = brute_force(
-        mechanism.channel(12, 12).dense(),
-        counts,
-        groups,
-        threshold=2 * math.sqrt(mechanism.frequency_variance / 2_000),
-        strategy=strategy,
-        least=3,
+        mechanism.channel(12, 12).dense(), counts, groups,
+        threshold=2 * math.sqrt(mechanism.frequency_variance / 2_000), strategy=strategy, least=3,
         tolerance=0.01,
-    )
+    )  # fmt: skip
     assert answer.details["components"] == components
     assert len(components) > 2
     assert answer.details["undone"] == (bics[-1] > bics[-2])
@@ -151,15 +147,9 @@ def test_a_merge_that_raises_the_bic_is_undone() -> None:
         return np.array([0, 3])
 
     reduced = reduce_mixture(
-        channel,
-        counts,
-        choose,
-        reports=100_000,
-        least=1,
-        smoothing=False,
-        tolerance=1e-6,
+        channel, counts, choose, reports=100_000, least=1, smoothing=False, tolerance=1e-6,
         max_iterations=1_000,
-    )
+    )  # fmt: skip
     assert reduced.undone
     before, after = reduced.stages
     assert after.bic > before.bic

@@ -61,11 +61,8 @@ def test_the_runs_of_a_stream_are_read_together(folders: dict[str, Path]) -> Non
     assert (found.kind, [run.about.run for run in found.runs]) == ("stream", ["run-1", "run-2"])
     windows = [((own.window[0] - START) // HOUR, own.run, own.pane_timing) for own in found.windows]
     assert windows == [
-        (0, "run-1", "on_time"),
-        (1, "run-1", "early"),
-        (1, "run-2", "on_time"),
-        (2, "run-2", "early"),
-    ]
+        (0, "run-1", "on_time"), (1, "run-1", "early"), (1, "run-2", "on_time"), (2, "run-2", "early"),
+    ]  # fmt: skip
     assert [own.complete for own in found.windows] == [True, False, False, False]
     assert (found.counts["in_"], found.dead_letters_by_reason) == (202, {"no_user_id": 2})
 

@@ -24,14 +24,8 @@ _START = b"\xc3\x01" + bytes.fromhex(fingerprint(to_parsing_canonical_form(REPOR
 FIELDS = ("user_id", "attribute", "service", "event_time", "report_id", "payload", "app", "other")
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _LOGICAL = (
-    "timestamp-millis",
-    "timestamp-micros",
-    "date",
-    "decimal",
-    "uuid",
-    "duration",
-    "local-timestamp-nanos",
-)
+    "timestamp-millis", "timestamp-micros", "date", "decimal", "uuid", "duration", "local-timestamp-nanos",
+)  # fmt: skip
 _CODECS = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
 #: A piece of what a bomb unpacks to, and how many of them one is.
 PIECE, PIECES = 2**24, (4, 48)

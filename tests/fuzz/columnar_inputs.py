@@ -35,16 +35,9 @@ _TIMES = (
 
 def _text(rng: Random, rows: int) -> pa.Array:
     words = (
-        "a",
-        "x",
-        "",
-        None,
-        "u1",
-        "é",
-        "0" * 32,
-        "00000000-0000-0000-0000-000000000001",
+        "a", "x", "", None, "u1", "é", "0" * 32, "00000000-0000-0000-0000-000000000001",
         "2026-11-20T10:00:00Z",
-    )
+    )  # fmt: skip
     return pa.array([rng.choice(words) for _ in range(rows)], pa.string())
 
 
@@ -124,25 +117,13 @@ def _other(rng: Random, rows: int) -> pa.Array:
 
 
 _KINDS: tuple[_Make, ...] = (
-    _text,
-    _text,
-    _numbers,
-    _numbers,
-    _binary,
-    _fixed,
-    _times,
-    _dictionary,
-    _null,
-    _nested,
-)
+    _text, _text, _numbers, _numbers, _binary, _fixed, _times, _dictionary, _null, _nested,
+)  # fmt: skip
 _USUAL: dict[str, _Make] = {
-    "user_id": _text,
-    "attribute": lambda _, rows: pa.array(["x"] * rows),
-    "service": lambda _, rows: pa.array(["a"] * rows),
-    "event_time": _times,
-    "report_id": _binary,
+    "user_id": _text, "attribute": lambda _, rows: pa.array(["x"] * rows),
+    "service": lambda _, rows: pa.array(["a"] * rows), "event_time": _times, "report_id": _binary,
     "payload": _numbers,
-}
+}  # fmt: skip
 
 
 def _table(rng: Random, kinds: tuple[_Make, ...], rows: int) -> pa.RecordBatch:

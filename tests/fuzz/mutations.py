@@ -7,24 +7,8 @@ from random import Random
 
 #: Integers at which widths, signs and limits change.
 EDGES = (
-    0,
-    1,
-    2,
-    7,
-    8,
-    127,
-    128,
-    255,
-    256,
-    2**15,
-    2**16 - 1,
-    2**24,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**40,
-    2**63 - 1,
-)
+    0, 1, 2, 7, 8, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1,
+)  # fmt: skip
 
 
 def edge(rng: Random) -> int:
@@ -105,13 +89,5 @@ def zigzag(value: int) -> bytes:
 
 
 _CHANGES: tuple[Callable[[Random, bytearray, Sequence[bytes]], None], ...] = (
-    _flip_bit,
-    _flip_bit,
-    _set_byte,
-    _set_integer,
-    _set_varint,
-    _truncate,
-    _delete,
-    _repeat,
-    _splice,
-)
+    _flip_bit, _flip_bit, _set_byte, _set_integer, _set_varint, _truncate, _delete, _repeat, _splice,
+)  # fmt: skip

@@ -130,20 +130,10 @@ def _framed(rng: Random) -> bytes:
 
 
 _KINDS: tuple[tuple[_Generate, str], ...] = (
-    (_report, JSON),
-    (_report, JSON),
-    (_report, ""),
-    (json_inputs.report, JSON),
-    (json_inputs.lines, LINES),
-    (avro_inputs.single_object, AVRO),
-    (_object, AVRO),
-    (_alike, AVRO),
-    (_alike, AVRO),
-    (_framed, AVRO),
-    (_framed, ""),
-    (columnar_inputs.stream, ARROW),
-    (_event, EVENT),
-)
+    (_report, JSON), (_report, JSON), (_report, ""), (json_inputs.report, JSON), (json_inputs.lines, LINES),
+    (avro_inputs.single_object, AVRO), (_object, AVRO), (_alike, AVRO), (_alike, AVRO), (_framed, AVRO),
+    (_framed, ""), (columnar_inputs.stream, ARROW), (_event, EVENT),
+)  # fmt: skip
 #: What some clients do to a message.
 _ODD: tuple[Callable[[bytes], bytes], ...] = (
     lambda data: b"\xef\xbb\xbf" + data,

@@ -122,23 +122,13 @@ def streaming(folder: Path, study: str, *options: object) -> Iterator[Stream]:
     mark = uuid.uuid4().hex
     log = folder / f"said-{mark}"
     command = [
-        sys.executable,
-        "-m",
-        "ldpbeam.command_line.main",
-        "stream",
-        "--study",
-        path,
-        "--output",
-        output,
-    ]
+        sys.executable, "-m", "ldpbeam.command_line.main", "stream", "--study", path, "--output", output,
+    ]  # fmt: skip
     with log.open("wb") as said:
         process = subprocess.Popen(
-            [*map(str, command), *map(str, options)],
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, MARK: mark},
-        )
+            [*map(str, command), *map(str, options)], stdout=said, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL, env={**os.environ, MARK: mark},
+        )  # fmt: skip
     stream = Stream(process, log, output, mark)
     try:
         yield stream

@@ -87,14 +87,9 @@ def terminal(command: Sequence[object], environment: Mapping[str, str] | None = 
     """Run a command in a terminal for the block."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        list(map(str, command)),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env={**os.environ, **(environment or {})},
-        start_new_session=True,
-        preexec_fn=_begin,
-    )
+        list(map(str, command)), stdin=slave, stdout=slave, stderr=slave,
+        env={**os.environ, **(environment or {})}, start_new_session=True, preexec_fn=_begin,
+    )  # fmt: skip
     os.close(slave)
     started = Terminal(process, master)
     try:

@@ -41,15 +41,9 @@ except ImportError as error:
     pytest.skip(f"{error}, or pip install 'ldpbeam[test]'", allow_module_level=True)
 
 PLACE = (
-    "--runner",
-    "dataflow",
-    "--project",
-    "project-1",
-    "--region",
-    "europe-west1",
-    "--temp-location",
+    "--runner", "dataflow", "--project", "project-1", "--region", "europe-west1", "--temp-location",
     "gs://bucket/tmp",
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -117,15 +111,9 @@ def estimate(google: GoogleServer, command: Any, study: Path) -> Callable[..., A
     def run(output: str = "out", *options: str) -> Any:
         told = [*PLACE, f"--dataflow_endpoint={google.url}", "--no_auth", *options]
         return command(
-            "estimate",
-            "--study",
-            study,
-            "--input",
-            "gs://bucket/reports/*",
-            "--output",
-            f"gs://bucket/{output}",
-            *told,
-        )
+            "estimate", "--study", study, "--input", "gs://bucket/reports/*", "--output",
+            f"gs://bucket/{output}", *told,
+        )  # fmt: skip
 
     return run
 
@@ -166,12 +154,9 @@ def jobs_proto(put_reports: Any, study: Path, tmp_path: Path) -> Any:
     add_engine_options(parser)
     read = inputs.find_input(["gs://bucket/reports/*"], "stop")
     job = BatchJob(
-        study=parse_study(study.read_text()),
-        input=read,
-        columns=Columns(),
-        output="gs://bucket/out",
+        study=parse_study(study.read_text()), input=read, columns=Columns(), output="gs://bucket/out",
         run="run",
-    )
+    )  # fmt: skip
     engine = engine_of(engine_request(parser.parse(PLACE)), tmp_path)
     build(pipeline := engine.pipeline(["--dry_run=True"]), job)
     return pipeline.run().job.proto_pipeline

@@ -62,15 +62,8 @@ def test_a_span_of_a_topic_is_estimated_as_files_are(
     (tmp_path / "study.yaml").write_text(STUDY)
     output = tmp_path / "out"
     options = [
-        "--study",
-        tmp_path / "study.yaml",
-        "--output",
-        output,
-        "--kafka",
-        kafka.address,
-        "--topic",
-        name,
-    ]
+        "--study", tmp_path / "study.yaml", "--output", output, "--kafka", kafka.address, "--topic", name,
+    ]  # fmt: skip
     ran = command("estimate", *options, *span, "--max-bad-fraction", 1, "--json")
     assert ran.code == 0, ran.err
     result = json.loads(ran.out)

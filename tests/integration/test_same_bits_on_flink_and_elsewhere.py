@@ -291,13 +291,10 @@ def in_an_unbounded_pipeline(reports: Given, _: Path, __: Any) -> Found:
 
 
 WAYS: dict[str, Callable[[Given, Path, Any], Found]] = {
-    "on this machine": in_a_run(),
-    "on Beam's direct runner": in_a_run("--runner", "direct"),
-    "on Flink": on_flink,
-    "a stream that is killed": in_a_killed_stream,
-    "Estimate of a batch": in_a_pipeline,
+    "on this machine": in_a_run(), "on Beam's direct runner": in_a_run("--runner", "direct"),
+    "on Flink": on_flink, "a stream that is killed": in_a_killed_stream, "Estimate of a batch": in_a_pipeline,
     "Estimate of a stream": in_an_unbounded_pipeline,
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -86,13 +86,8 @@ def test_a_field_of_groups_that_is_spelt_otherwise_or_only_in_a_path_is_named(
         lines = [json.dumps({**report(f"{place}{i}"), field: "north"}) for i in range(9)]
         (tmp_path / place / "a.jsonl").write_text("\n".join(lines) + "\n")
     given = (
-        "--study",
-        tmp_path / "study.yaml",
-        "--input",
-        f"{tmp_path}/*/*.jsonl",
-        "--output",
-        tmp_path / "out",
-    )
+        "--study", tmp_path / "study.yaml", "--input", f"{tmp_path}/*/*.jsonl", "--output", tmp_path / "out",
+    )  # fmt: skip
     ran = command("estimate", *map(str, given))
     assert f"9 reports without a group have no field 'region' and {said}" in ran.err
 

@@ -202,15 +202,11 @@ def test_a_study_with_windows_needs_event_times_at_once(as_table: bool) -> None:
         ({"user_id": ["a"]}, {}, ValueError, "no column 'payload'"),
         (columns(payload=[0.5]), {}, ValueError, "different numbers of rows: user_id has 500, payload has 1"),
         (
-            columns(payload=0.5),
-            {},
-            ValueError,
+            columns(payload=0.5), {}, ValueError,
             "the column 'payload' is of type float: give a value for each",
         ),
         (
-            columns(payload=np.array(0.5)),
-            {},
-            ValueError,
+            columns(payload=np.array(0.5)), {}, ValueError,
             "the column 'payload' is of type ndarray: give a value for each",
         ),
         ([1, 2], {}, TypeError, "reports are of type int: give a table"),
@@ -225,7 +221,7 @@ def test_a_study_with_windows_needs_event_times_at_once(as_table: bool) -> None:
         (columns(), {"stop": 1_767_225_600}, ValueError, "looks like seconds"),
         (columns(), {"stop": "noon"}, ValueError, "stop='noon' is no time: give times with a zone"),
     ],
-)
+)  # fmt: skip
 def test_a_table_that_cannot_be_one_of_reports_is_refused(
     reports: Any, given: Any, error: type[Exception], sentence: str
 ) -> None:

@@ -103,14 +103,10 @@ class Undeclared(HadamardRandomisedResponse):
 @pytest.mark.parametrize(
     "kind",
     [
-        RandomisedResponse,
-        HadamardRandomisedResponse,
-        BlockHadamardResponse,
-        Undeclared,
-        functools.partial(LocalHashing, seeds=32),
-        of_a_table,
+        RandomisedResponse, HadamardRandomisedResponse, BlockHadamardResponse, Undeclared,
+        functools.partial(LocalHashing, seeds=32), of_a_table,
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("noise", [0.0, 2.0])
 def test_the_variance_of_a_share_is_that_of_its_reports_whatever_the_other_shares_are_taken_for(
     kind: Callable[..., CategoricalMechanism], noise: float

@@ -34,13 +34,10 @@ def budget(epsilon: float) -> Fraction:
 
 def waves(epsilon: float) -> dict[str, Wave]:
     return {
-        "SW": SquareWave(epsilon).wave,
-        "PM": Piecewise(epsilon).wave,
-        "GW": GeneralWave(epsilon).wave,
-        "triangle": GeneralWave(epsilon, 0.0).wave,
-        "narrow": GeneralWave(epsilon, 0.5, 1e-9).wave,
+        "SW": SquareWave(epsilon).wave, "PM": Piecewise(epsilon).wave, "GW": GeneralWave(epsilon).wave,
+        "triangle": GeneralWave(epsilon, 0.0).wave, "narrow": GeneralWave(epsilon, 0.5, 1e-9).wave,
         "wide": GeneralWave(epsilon, 0.5, 10.0).wave,
-    }
+    }  # fmt: skip
 
 
 def small(shape: str, epsilon: float, steps: int, draws: int) -> Wave:

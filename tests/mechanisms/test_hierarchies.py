@@ -203,15 +203,11 @@ def test_a_fingerprint_is_of_the_oracles_that_were_chosen() -> None:
     flat = {"branching": 4, "leaves": 4}
     assert fingerprint("hierarchy", **flat) == fingerprint("hierarchy", **flat, oracle="grr")
     different = [
-        fingerprint("binned", bins=32, oracle="grr"),
-        fingerprint("binned", bins=32),
-        fingerprint("binned", bins=64),
-        fingerprint("hierarchy", branching=2),
-        fingerprint("hierarchy", branching=4),
-        fingerprint("hierarchy", branching=4, oracle="grr"),
-        fingerprint("haar", leaves=256),
-        fingerprint("haar", leaves=16),
-    ]
+        fingerprint("binned", bins=32, oracle="grr"), fingerprint("binned", bins=32),
+        fingerprint("binned", bins=64), fingerprint("hierarchy", branching=2),
+        fingerprint("hierarchy", branching=4), fingerprint("hierarchy", branching=4, oracle="grr"),
+        fingerprint("haar", leaves=256), fingerprint("haar", leaves=16),
+    ]  # fmt: skip
     assert len(set(different)) == len(different)
 
 

@@ -106,11 +106,8 @@ def test_delta_and_calibration_are_part_of_the_mechanism() -> None:
     mechanism = build_mechanism("gaussian", UNIT, 1.0, delta=1e-5, calibration="classical")
     assert mechanism.delta == 1e-5
     assert mechanism.parameters == {
-        "mechanism": "gaussian",
-        "epsilon": 1.0,
-        "delta": 1e-5,
-        "calibration": "classical",
-    }
+        "mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-5, "calibration": "classical",
+    }  # fmt: skip
     assert Gaussian(1.0).delta == 1e-6
     with pytest.raises(ValueError, match="must be analytic or classical, found 'exact'"):
         Gaussian(1.0, calibration="exact")
@@ -123,11 +120,8 @@ def test_gaussian_end_cells_hold_what_lies_beyond_the_equal_ones() -> None:
     inside = np.concatenate([edges[:-1] + 1e-9, edges[1:] - 1e-9])
     assert mechanism.bucketise(inside, 7).tolist() == [*range(1, 8), *range(1, 8)]
     assert mechanism.bucketise(np.array([-13.0, edges[0] - 1e-9, edges[-1] + 1e-9, 13.0]), 7).tolist() == [
-        0,
-        0,
-        8,
-        8,
-    ]
+        0, 0, 8, 8,
+    ]  # fmt: skip
 
 
 # Waves of any shape

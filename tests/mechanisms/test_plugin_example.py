@@ -62,14 +62,9 @@ def test_the_installed_package_perturbs_and_estimates(tmp_path: Path) -> None:
 
     def run(*arguments: object) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", *map(str, arguments)],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+            [sys.executable, "-m", *map(str, arguments)], cwd=tmp_path, env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout
 
     # Installing leaves files where the source lies.

@@ -33,13 +33,9 @@ from ldpbeam.statistics import Answers, tally
 
 #: PCKV's estimators ask for padding, which is a base of several mechanisms.
 BASES = (
-    CategoricalMechanism,
-    FrequencyMechanism,
-    NumericMechanism,
-    UnbiasedMechanism,
-    PaddedKeyValueMechanism,
+    CategoricalMechanism, FrequencyMechanism, NumericMechanism, UnbiasedMechanism, PaddedKeyValueMechanism,
     KeyValueMechanism,
-)
+)  # fmt: skip
 PEOPLE = 400
 
 

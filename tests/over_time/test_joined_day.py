@@ -163,13 +163,10 @@ def test_the_mean_of_a_day_has_the_standard_error_by_user(name: str) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "payload"),
     [
-        ("stochastic_rounding", (math.e + 1.0) / (math.e - 1.0)),
-        ("square_wave", 0.5),
-        ("square_wave", 1.2),
-        ("piecewise", 0.1),
-        ("piecewise", 4.0),
+        ("stochastic_rounding", (math.e + 1.0) / (math.e - 1.0)), ("square_wave", 0.5), ("square_wave", 1.2),
+        ("piecewise", 0.1), ("piecewise", 4.0),
     ],
-)
+)  # fmt: skip
 def test_equal_reports_of_two_users_are_as_uncertain_as_their_noise(mechanism: str, payload: float) -> None:
     """They do not vary, and say hardly anything all the same."""
     text = (

@@ -33,15 +33,12 @@ def records(count: int = 240) -> list[dict[str, Any]]:
     rng = random.Random(7)
     return [
         {
-            "uid": f"u{rng.randrange(60)}",
-            "attribute": "x",
-            "service": "ab"[place % 2],
+            "uid": f"u{rng.randrange(60)}", "attribute": "x", "service": "ab"[place % 2],
             "at": START + 3 * HOUR * place // count,
-            "payload": "bad" if place % 40 == 9 else round(rng.uniform(-1, 1), 6),
-            "battery": 0.5,
+            "payload": "bad" if place % 40 == 9 else round(rng.uniform(-1, 1), 6), "battery": 0.5,
         }
         for place in range(count)
-    ]
+    ]  # fmt: skip
 
 
 def in_lines(path: Path) -> Path:

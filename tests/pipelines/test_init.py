@@ -209,14 +209,10 @@ def test_a_step_is_proposed_where_all_values_are_its_multiples(
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
-        ((326, 18_823), (0, 20_000)),
-        ((-3.7, 4.2), (-4, 5)),
-        ((0, 1), (0, 1)),
-        ((5, 5), (4, 6)),
-        ((0.1, 0.3), (0.1, 0.3)),
-        ((1e-9, 2e-9), (1e-9, 2e-9)),
+        ((326, 18_823), (0, 20_000)), ((-3.7, 4.2), (-4, 5)), ((0, 1), (0, 1)), ((5, 5), (4, 6)),
+        ((0.1, 0.3), (0.1, 0.3)), ((1e-9, 2e-9), (1e-9, 2e-9)),
     ],
-)
+)  # fmt: skip
 def test_a_range_is_rounded_outward(ends: tuple[float, float], expected: tuple[float, float]) -> None:
     low, high = rounded_outward(*ends)
     assert (low, high) == pytest.approx(expected)

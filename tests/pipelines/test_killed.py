@@ -46,14 +46,11 @@ def given(tmp_path: Path, write_lines: Callable[..., Path]) -> list[str]:
     (tmp_path / "study.yaml").write_text(f"{SMALL}windows: {{size: 1h}}\n")
     records = [
         {
-            "user_id": f"u{place}",
-            "attribute": "x",
-            "service": "ab"[place % 2],
-            "event_time": START + place * 6 * HOUR // 900,
-            "payload": 0.5 if place % 90 else "bad",
+            "user_id": f"u{place}", "attribute": "x", "service": "ab"[place % 2],
+            "event_time": START + place * 6 * HOUR // 900, "payload": 0.5 if place % 90 else "bad",
         }
         for place in range(900)
-    ]
+    ]  # fmt: skip
     reports = write_lines(tmp_path / "in.jsonl", records)
     study = str(tmp_path / "study.yaml")
     given = ["estimate", "--study", study, "--input", str(reports), "--output", str(tmp_path / "out")]

@@ -66,15 +66,10 @@ def _job(folder: Path, setting: str = "", span: Span = EVERYTHING) -> BatchJob:
         damaged.write('{"user_id": "a file that is cut off')
     (folder / "text.jsonl").write_text("no reports\n")
     return BatchJob(
-        study=study,
-        input=find_input([str(folder / "*.jsonl")], "skip"),
-        output="",
-        run="r",
-        columns=wanted_columns(study, None, None),
-        span=span,
-        disclosure=Disclosure(user_id_key=KEY),
+        study=study, input=find_input([str(folder / "*.jsonl")], "skip"), output="", run="r",
+        columns=wanted_columns(study, None, None), span=span, disclosure=Disclosure(user_id_key=KEY),
         ledger_key=KEY if study.ledger else None,
-    )
+    )  # fmt: skip
 
 
 def _into(job: BatchJob, folder: Path) -> BatchJob:

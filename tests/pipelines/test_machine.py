@@ -97,12 +97,9 @@ def test_a_disk_that_takes_no_more_is_one_line_and_no_half_output(
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 
     ran = subprocess.run(
-        [sys.executable, "-m", "ldpbeam.command_line.main", *map(str, given)],
-        preexec_fn=small_files,
-        env={**os.environ, "TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-    )
+        [sys.executable, "-m", "ldpbeam.command_line.main", *map(str, given)], preexec_fn=small_files,
+        env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True,
+    )  # fmt: skip
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran.stderr
     assert ran.stderr.startswith("ldpbeam: File too large")
     assert not list((tmp_path / "out").rglob("*.avro"))

@@ -74,12 +74,9 @@ class Run:
         command += ["--input", inputs / "*", "--output", self.output, "--on-bad-file", "skip", *options]
         limit = None if files is None else (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (files, files)))
         self.process = subprocess.Popen(
-            list(map(str, command)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(self.temporary)},
-            preexec_fn=limit,
-        )
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(self.temporary)}, preexec_fn=limit,
+        )  # fmt: skip
 
     def end(self) -> tuple[int, bytes]:
         """The exit code, and what it said."""

@@ -61,15 +61,11 @@ def few_rows_at_once() -> Iterator[None]:
 
 reports = st.lists(
     st.builds(
-        report,
-        st.sampled_from(sorted(PRICES)),
-        st.integers(0, 5),
-        st.integers(0, 4),
-        st.integers(0, 4),
+        report, st.sampled_from(sorted(PRICES)), st.integers(0, 5), st.integers(0, 4), st.integers(0, 4),
         st.sampled_from("ns"),
     ),
     max_size=60,
-)
+)  # fmt: skip
 spans = st.tuples(st.integers(0, 3), st.integers(1, 3)).map(
     lambda ends: (START + ends[0] * HOUR, START + (ends[0] + ends[1]) * HOUR)
 )

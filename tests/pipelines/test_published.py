@@ -81,11 +81,8 @@ def test_a_window_with_one_report_is_not_estimated_and_is_counted() -> None:
     found = chosen(STUDY, [one], {})
     assert found.snapshots == []
     assert found.counts == {
-        "not_estimated": 1,
-        "reports_not_estimated": 1,
-        "windows_beyond": 0,
-        "windows_with_one_report": 1,
-    }
+        "not_estimated": 1, "reports_not_estimated": 1, "windows_beyond": 0, "windows_with_one_report": 1,
+    }  # fmt: skip
     assert chosen(STUDY, [two], {}) == ([two], {})
     # A pane that replaces another counts nothing again.
     assert chosen(STUDY, [replace(one, pane_timing="late")], {}) == ([], {})
@@ -313,15 +310,10 @@ def _entries(_: pytest.MonkeyPatch) -> None:
 
 #: By the first cell of a row of the table.
 COSTS: dict[str, Any] = {
-    "open windows of a stream": _windows,
-    "windows of a batch run": _files_of_estimate,
-    "groups": _groups,
-    "files of a stream": _files,
-    "coordinates of a vector": _coordinates,
-    "attributes and services": _unknown,
-    "dead letters": _dead_letters,
-    "entries of the ledger": _entries,
-}
+    "open windows of a stream": _windows, "windows of a batch run": _files_of_estimate, "groups": _groups,
+    "files of a stream": _files, "coordinates of a vector": _coordinates, "attributes and services": _unknown,
+    "dead letters": _dead_letters, "entries of the ledger": _entries,
+}  # fmt: skip
 #: The rows of the tests of too many windows above.
 WINDOWS = ("estimates of single groups", "windows that are solved")
 

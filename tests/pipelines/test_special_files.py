@@ -52,14 +52,11 @@ def fifo(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "read",
     [
-        study_of,
-        read_key,
-        lambda path: read_people(path, PeopleColumns("value"), Numeric(0, 1)),
-        lambda path: read_all([path]),
-        lambda path: find_input([path], "stop"),
+        study_of, read_key, lambda path: read_people(path, PeopleColumns("value"), Numeric(0, 1)),
+        lambda path: read_all([path]), lambda path: find_input([path], "stop"),
     ],
     ids=["a study", "a key", "people", "statistics", "reports"],
-)
+)  # fmt: skip
 def test_a_fifo_is_refused_by_whatever_reads_a_file(read: Callable[[str], Any], fifo: Path) -> None:
     with pytest.raises((UserError, StudyError)) as caught:
         read(str(fifo))

@@ -31,14 +31,9 @@ def said_of(folder: Path, study: Path, place: Path, command: Any) -> list[Any]:
     """What commands and readers say of a folder."""
     place.mkdir()
     rolled = command(
-        "rollup",
-        "--study",
-        study,
-        "--statistics",
-        folder / "statistics" / "*.avro",
-        "--output",
+        "rollup", "--study", study, "--statistics", folder / "statistics" / "*.avro", "--output",
         place / "rolled",
-    )
+    )  # fmt: skip
     assert rolled.code == 0, rolled.err
     page = place / "page.html"
     assert command("report", folder, "-o", page).code == 0

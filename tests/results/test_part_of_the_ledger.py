@@ -13,15 +13,10 @@ from ldpbeam.results.page.warnings import warnings_of
 from ldpbeam.schemas.outputs.records import PeriodEntry, SpentAtMost
 
 FRESH = PeriodEntry(
-    period_start="2026-11-03T00:00:00Z",
-    period_end="2026-12-03T00:00:00Z",
-    users=1_200,
-    reports=30_000,
+    period_start="2026-11-03T00:00:00Z", period_end="2026-12-03T00:00:00Z", users=1_200, reports=30_000,
     about_values=(SpentAtMost(6.0, 1_000), SpentAtMost(9.0, 1_200)),
-    changes_included=(SpentAtMost(6.0, 1_000), SpentAtMost(9.0, 1_200)),
-    cap=7.0,
-    users_over_cap=200,
-)
+    changes_included=(SpentAtMost(6.0, 1_000), SpentAtMost(9.0, 1_200)), cap=7.0, users_over_cap=200,
+)  # fmt: skip
 REMEMBERED = replace(FRESH, changes_included=(SpentAtMost(41.5, 1_200),))
 
 

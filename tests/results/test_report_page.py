@@ -16,17 +16,11 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: The charts of ``EVERYTHING`` by window and group: 2 windows and 2 groups (the other ones are one).
 TITLES = [
-    "Mean minutes over time",
-    "Distribution of minutes",
-    "Share of people up to each value of minutes",
-    "Shares of transport over time",
-    "Shares of transport",
-    "Who has which key of rating, over time",
-    "Who has which key of rating",
-    "Mean rating of each key",
-    "Mean pulse.rest over time",
+    "Mean minutes over time", "Distribution of minutes", "Share of people up to each value of minutes",
+    "Shares of transport over time", "Shares of transport", "Who has which key of rating, over time",
+    "Who has which key of rating", "Mean rating of each key", "Mean pulse.rest over time",
     "Mean pulse.run over time",
-]
+]  # fmt: skip
 #: The pairs of texts of a chart that stand on each other, and the texts that leave the card of their chart.
 COLLISIONS = """figures => figures.flatMap((figure) => {
     const card = figure.getBoundingClientRect();
@@ -63,13 +57,10 @@ def pages(
 @pytest.mark.parametrize(
     ("kind", "width", "scheme"),
     [
-        ("batch", 400, "dark"),
-        ("batch", 1000, "light"),
-        ("scheduled", 1280, "light"),
-        ("rollup", 400, "light"),
-        ("stream", 1280, "dark"),
+        ("batch", 400, "dark"), ("batch", 1000, "light"), ("scheduled", 1280, "light"),
+        ("rollup", 400, "light"), ("stream", 1280, "dark"),
     ],
-)
+)  # fmt: skip
 def test_every_kind_of_output_is_drawn_without_a_request(
     pages: dict[str, Path], open_page: Callable[..., Any], kind: str, width: int, scheme: str
 ) -> None:
@@ -112,14 +103,10 @@ def hard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]  # fmt: skip
     records.append(
         EstimateRecord(
-            attribute="site",
-            name="shares",
-            estimator="em",
-            categories=names,
-            frequencies=(0.005,) * 200,
+            attribute="site", name="shares", estimator="em", categories=names, frequencies=(0.005,) * 200,
             **common,
         )
-    )
+    )  # fmt: skip
     path = tmp_path_factory.mktemp("hard") / "page.html"
     path.write_text(page([content_of(results(*records), {})]), encoding="utf-8")
     return path

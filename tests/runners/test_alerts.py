@@ -28,19 +28,13 @@ DEAD = 'ldpbeam_reports_total{outcome="dead_letters"}'
 MINUTES = 150  # one sample each
 #: A stream that is well: 6,000 reports per minute, of which half a percent cannot be used or are late.
 WELL = {
-    'up{job="ldpbeam"}': f"1+0x{MINUTES}",
-    READ: f"0+6000x{MINUTES}",
-    DEAD: f"0+30x{MINUTES}",
-    LATE: f"0+30x{MINUTES}",
-    OUTSIDE: f"0+30x{MINUTES}",
-    "ldpbeam_lag_seconds": f"2+0x{MINUTES}",
-    WATERMARK: f"0+60x{MINUTES}",
-    "ldpbeam_solve_seconds_sum": f"0+20x{MINUTES}",
-    "ldpbeam_fit_flagged_tests": f"0+0x{MINUTES}",
-    "ldpbeam_damaged_files_total": f"0+0x{MINUTES}",
+    'up{job="ldpbeam"}': f"1+0x{MINUTES}", READ: f"0+6000x{MINUTES}", DEAD: f"0+30x{MINUTES}",
+    LATE: f"0+30x{MINUTES}", OUTSIDE: f"0+30x{MINUTES}", "ldpbeam_lag_seconds": f"2+0x{MINUTES}",
+    WATERMARK: f"0+60x{MINUTES}", "ldpbeam_solve_seconds_sum": f"0+20x{MINUTES}",
+    "ldpbeam_fit_flagged_tests": f"0+0x{MINUTES}", "ldpbeam_damaged_files_total": f"0+0x{MINUTES}",
     'ldpbeam_resident_memory_bytes{process="command"}': f"{2**30}+0x{MINUTES}",
     'ldpbeam_resident_memory_bytes{process="engine"}': f"{2**30}+0x{MINUTES}",
-}
+}  # fmt: skip
 #: The same ten minutes after a restart that counts some reports again; long ago, many could not be used.
 RESTARTED = {
     **WELL,
@@ -67,13 +61,10 @@ ILL = {
     "LdpbeamReportsDoNotFit": {"ldpbeam_fit_flagged_tests": f"1+0x{MINUTES}"},
     "LdpbeamDamagedFiles": {"ldpbeam_damaged_files_total": f"0x{MINUTES - 10} 1x10"},
     "LdpbeamNoReports": {
-        READ: f"6000+0x{MINUTES}",
-        DEAD: f"0x{MINUTES}",
-        LATE: f"0x{MINUTES}",
-        OUTSIDE: f"0x{MINUTES}",
+        READ: f"6000+0x{MINUTES}", DEAD: f"0x{MINUTES}", LATE: f"0x{MINUTES}", OUTSIDE: f"0x{MINUTES}",
     },
     "LdpbeamMemory": {'ldpbeam_resident_memory_bytes{process="engine"}': f"{4 * 2**30}+0x{MINUTES}"},
-}
+}  # fmt: skip
 
 
 def test_every_rule_is_of_metrics_that_a_stream_has() -> None:

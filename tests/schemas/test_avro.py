@@ -158,16 +158,11 @@ HEADER = file_of(FIXED, [])
 GOOD, OTHER = fixed_records(3).tobytes(), fixed_records(4).tobytes()
 BEFORE, AFTER = HEADER + frame(3, GOOD), frame(3, GOOD) * 2
 CORRUPT = {
-    "size": frame(4, OTHER, size=len(OTHER) + 1),
-    "huge size": frame(4, OTHER, size=2**50),
-    "negative size": frame(4, OTHER, size=-1),
-    "sync": frame(4, OTHER, sync=b"\0" + SYNC[1:]),
-    "records cut": frame(4, OTHER[:-1]),
-    "huge count": frame(2**50, OTHER),
-    "count": frame(5, OTHER),
-    "negative count": frame(-4, OTHER),
-    "noise": b"\xff" * 12 + OTHER + SYNC,
-}
+    "size": frame(4, OTHER, size=len(OTHER) + 1), "huge size": frame(4, OTHER, size=2**50),
+    "negative size": frame(4, OTHER, size=-1), "sync": frame(4, OTHER, sync=b"\0" + SYNC[1:]),
+    "records cut": frame(4, OTHER[:-1]), "huge count": frame(2**50, OTHER), "count": frame(5, OTHER),
+    "negative count": frame(-4, OTHER), "noise": b"\xff" * 12 + OTHER + SYNC,
+}  # fmt: skip
 
 
 SAID = {"huge count": 1, "count": 5, "negative count": 1, "noise": 1}

@@ -15,12 +15,9 @@ from ldpbeam.schemas.outputs.tables import SCHEMAS
 
 # The types of https://cloud.google.com/bigquery/docs/loading-data-cloud-storage-parquet#parquet_conversions.
 ARROW = {
-    "STRING": pa.string(),
-    "INT64": pa.int64(),
-    "FLOAT64": pa.float64(),
-    "BOOL": pa.bool_(),
+    "STRING": pa.string(), "INT64": pa.int64(), "FLOAT64": pa.float64(), "BOOL": pa.bool_(),
     "TIMESTAMP": pa.timestamp("ms", "UTC"),
-}
+}  # fmt: skip
 
 
 def kept(name: str) -> list[dict[str, Any]]:

@@ -27,13 +27,9 @@ def snappy(data: bytes) -> bytes:
 
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
-    "null": bytes,
-    "deflate": deflate,
-    "snappy": snappy,
-    "bzip2": bz2.compress,
-    "xz": lzma.compress,
+    "null": bytes, "deflate": deflate, "snappy": snappy, "bzip2": bz2.compress, "xz": lzma.compress,
     "zstandard": zstandard.compress,
-}
+}  # fmt: skip
 PLAIN = {
     "nothing": b"",
     "few bytes": b"a few bytes",

@@ -22,12 +22,9 @@ windows: {size: 1h}
 """)
 WANTED, CHECKED = wanted_columns(STUDY, None, None), Validation(STUDY)
 REPORT = {
-    "user_id": b'"u"',
-    "attribute": b'"x"',
-    "service": b'"one"',
-    "event_time": b"1795168800000",
+    "user_id": b'"u"', "attribute": b'"x"', "service": b'"one"', "event_time": b"1795168800000",
     "payload": b"3",
-}
+}  # fmt: skip
 
 
 def line(**fields: bytes) -> bytes:
@@ -45,14 +42,9 @@ BITS, ONE, DIGITS = (
 )
 #: What stands before and after a line: neither, good lines whose fields have other types, and broken ones.
 BESIDE = [
-    (b"", b""),
-    (BITS, b""),
-    (ONE, BITS),
-    (b"", ONE),
-    (BITS, b"{"),
-    (b'{"payload":}', ONE),
+    (b"", b""), (BITS, b""), (ONE, BITS), (b"", ONE), (BITS, b"{"), (b'{"payload":}', ONE),
     (line(user_id=b'"w"', z=b"Inf"), b""),
-]
+]  # fmt: skip
 TOKENS = [
     b"NaN", b"Inf", b"Infinity", b"Info", b"-NaN", b"-Inf", b"-Infinity", b"-0", b"1e400", DIGITS,
     b"-" + DIGITS, b"true", b"null", b"+1", b"01", b".5", b"1.", b"0." + DIGITS, b"[]", b"{}", b"[Inf]",

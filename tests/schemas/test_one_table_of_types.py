@@ -106,12 +106,9 @@ add(extension(pa.fixed_shape_tensor(pa.int64(), [1]), [1]), None)
 def refused_and_read(**columns: pa.Array) -> tuple[dict[str, Any] | None, str]:
     """The report that is read, or None; and the reason why it is refused."""
     given = {
-        "user_id": pa.array(["u"]),
-        "payload": pa.array([1.0]),
-        "event_time": pa.array([NOON]),
-        "v": pa.array(["1"]),
-        **columns,
-    }
+        "user_id": pa.array(["u"]), "payload": pa.array([1.0]), "event_time": pa.array([NOON]),
+        "v": pa.array(["1"]), **columns,
+    }  # fmt: skip
     place = pa.array([0])
     batch = decoded(given, WANTED, {}, place, place, lambda _: list(given))
     validated = Validation(STUDY).validate(batch)

@@ -55,14 +55,11 @@ def test_each_row_group_is_read_by_itself_with_its_place() -> None:
     found = [row for index in range(3) for row in rows(data, index)]
     assert found == [
         {
-            "user_id": b"user%d" % (number % 7),
-            "event_time": NEW_YEAR + number,
-            "payload": number / 4,
-            "position": number // 10,
-            "row": number % 10,
+            "user_id": b"user%d" % (number % 7), "event_time": NEW_YEAR + number, "payload": number / 4,
+            "position": number // 10, "row": number % 10,
         }
         for number in range(25)
-    ]
+    ]  # fmt: skip
 
 
 def test_a_large_row_group_comes_in_batches_that_count_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,19 +23,8 @@ hexadecimal = st.binary(min_size=WIDTH, max_size=WIDTH).flatmap(
     lambda raw: st.sampled_from([raw.hex(), raw.hex().upper(), raw.hex()[:3] + raw.hex()[3:].upper()])
 )
 TEXTS = (
-    "",
-    "abc",
-    "abcde",
-    "abcdef0",
-    "0x1234",
-    "12 456",
-    "gg0000",
-    "00000G",
-    "ééé",
-    "١٢٣",
-    "-12345",
-    "12345\n",
-)
+    "", "abc", "abcde", "abcdef0", "0x1234", "12 456", "gg0000", "00000G", "ééé", "١٢٣", "-12345", "12345\n",
+)  # fmt: skip
 texts = st.one_of(hexadecimal, hexadecimal, st.sampled_from(TEXTS))
 raws = st.one_of(st.binary(min_size=WIDTH, max_size=WIDTH), st.binary(max_size=5))
 

@@ -155,19 +155,13 @@ def test_messages_that_are_taken_once_have_no_deliveries() -> None:
 
 GOOD = dumped(records(1)[0])
 ODD = {
-    "another type": (b"x", "text/plain"),
-    "no type": (GOOD, ""),
-    "byte order mark": (b"\xef\xbb\xbf" + GOOD, JSON),
-    "line feed": (GOOD.replace(b", ", b",\n"), JSON),
-    "spaces": (GOOD + b"  ", JSON),
-    "carriage return": (GOOD + b"\r\n", JSON),
-    "empty": (b"", JSON),
+    "another type": (b"x", "text/plain"), "no type": (GOOD, ""),
+    "byte order mark": (b"\xef\xbb\xbf" + GOOD, JSON), "line feed": (GOOD.replace(b", ", b",\n"), JSON),
+    "spaces": (GOOD + b"  ", JSON), "carriage return": (GOOD + b"\r\n", JSON), "empty": (b"", JSON),
     "event": (dumped({"data": json.loads(GOOD)}), EVENT),
-    "avro": (avro_inputs.object_of(records(1)[0]), AVRO),
-    "lines": (GOOD + b"\n" + GOOD, LINES),
-    "arrow": (b"no stream", ARROW),
-    "utf-16": (GOOD.decode().encode("utf-16-le"), JSON),
-}
+    "avro": (avro_inputs.object_of(records(1)[0]), AVRO), "lines": (GOOD + b"\n" + GOOD, LINES),
+    "arrow": (b"no stream", ARROW), "utf-16": (GOOD.decode().encode("utf-16-le"), JSON),
+}  # fmt: skip
 BROKEN = {
     "nested": (GOOD[:-1] + b', "x": ' + b"[" * 5_000 + b"]" * 5_000 + b"}", JSON),
     "cut": (GOOD[:-9], JSON),
@@ -216,12 +210,9 @@ def test_one_odd_object_leaves_the_others_their_columns(
     objects = [avro_inputs.object_of(record) for record in records(5_000)]
     own = objects[place]
     objects[place] = {
-        "no text": own[:12] + b"\xff" + own[13:],
-        "cut": own[:-3],
-        "other branch": own[:-9] + b"\4" + own[-8:],
-        "empty": own[:10],
-        "json": GOOD,
-    }[damage]
+        "no text": own[:12] + b"\xff" + own[13:], "cut": own[:-3],
+        "other branch": own[:-9] + b"\4" + own[-8:], "empty": own[:10], "json": GOOD,
+    }[damage]  # fmt: skip
     items = at_once([(data, AVRO) for data in objects], WANTED, offsets(0, 5_000))
     assert sum(item.num_rows for item in items if not isinstance(item, BadMessage)) == 4_999
     ((message, *_),) = bad_in(items)

@@ -25,28 +25,19 @@ from ldpbeam.schemas.reports import fields
 from ldpbeam.schemas.reports.columns import LETTERS_KEY, NEAR, RECORD, Columns
 
 RENAMED = {
-    "user_id": "uid",
-    "attribute": "question",
-    "service": "source",
-    "event_time": "ts",
-    "report_id": "event_time",
-    "payload": "user_id",
-    "app": "colour",
-}
+    "user_id": "uid", "attribute": "question", "service": "source", "event_time": "ts",
+    "report_id": "event_time", "payload": "user_id", "app": "colour",
+}  # fmt: skip
 OURS = Columns(extras=("app",))
 THEIRS = replace(OURS, renamed=tuple(RENAMED.items()))
 RECORDS: list[dict[str, Any]] = [
     {
-        "user_id": f"user {number}",
-        "attribute": "minutes",
-        "service": ["maps", "taxi"][number % 2],
-        "event_time": 1_767_225_600_000 + number,
-        "report_id": f"r{number}",
-        "payload": number / 4,
+        "user_id": f"user {number}", "attribute": "minutes", "service": ["maps", "taxi"][number % 2],
+        "event_time": 1_767_225_600_000 + number, "report_id": f"r{number}", "payload": number / 4,
         "app": "red",
     }
     for number in range(6)
-]
+]  # fmt: skip
 #: Payloads and times of several types, so that records are read one by one.
 MIXED: list[dict[str, Any]] = [
     *RECORDS,

@@ -84,12 +84,7 @@ def test_a_uuid_is_the_same_user_whatever_type_its_column_has(array: pa.Array) -
         (
             pa.array(
                 others := [
-                    f"{{{UUID}",
-                    f"({UUID})",
-                    f"{UUID.hex}\n",
-                    f"uuid:{UUID}",
-                    f"{UUID}"[:-1],
-                    "g" * 32,
+                    f"{{{UUID}", f"({UUID})", f"{UUID.hex}\n", f"uuid:{UUID}", f"{UUID}"[:-1], "g" * 32,
                 ]
             ),
             [other.encode() for other in others],
@@ -110,7 +105,7 @@ def test_a_uuid_is_the_same_user_whatever_type_its_column_has(array: pa.Array) -
         (pa.array(["  ", "a"]).dictionary_encode(), [None, b"a"]),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
-)
+)  # fmt: skip
 def test_user_keys_are_the_bytes_of_the_text_and_empty_or_blank_is_none(
     array: pa.Array, keys: list[Any]
 ) -> None:
@@ -134,14 +129,9 @@ def test_each_user_key_is_that_of_its_own_text(users: list[tuple[Any, Any]]) -> 
 
 #: Numbers, and their text; none where a number would be that of many people.
 IDS: list[tuple[Any, str | None]] = [
-    (NAN, None),
-    (math.inf, None),
-    (-math.inf, None),
-    (7.0, "7"),
-    (-0.0, "0"),
-    (0.5, "0.5"),
+    (NAN, None), (math.inf, None), (-math.inf, None), (7.0, "7"), (-0.0, "0"), (0.5, "0.5"),
     (2.0**11, "2048"),
-]
+]  # fmt: skip
 LARGE: list[tuple[Any, str | None]] = [(1e10, "10000000000"), (2.0**53 - 1, "9007199254740991"), (1e16, None)]
 
 

@@ -146,16 +146,11 @@ def test_a_file_of_an_older_schema_is_read_with_the_defaults(
     )
     expected = [
         dataclasses.replace(
-            *(snapshot,),
-            other_groups=0,
-            pane_index=0,
-            pane_timing="on_time",
-            group=None,
-            window=None,
+            *(snapshot,), other_groups=0, pane_index=0, pane_timing="on_time", group=None, window=None,
             statistic=dataclasses.replace(snapshot.statistic, users=None),
         )
         for snapshot in snapshots
-    ]
+    ]  # fmt: skip
     assert read(rewritten(written(snapshots, attribute), older)) == expected != snapshots
 
 

@@ -25,16 +25,10 @@ from ldpbeam.transforms.sources.read import read_range
 ZONE = "Europe/Berlin"
 #: What the clocks of Berlin show, and the moment, by the standard library. Twice, never, and far from now.
 SHOWN = {
-    "2026-01-01T00:00:00": 1,
-    "2026-07-01T00:00:00.5": 2,
-    "2026-03-29T01:59:59": 1,
-    "2026-03-29T02:30:00": None,
-    "2026-03-29T03:00:00": 2,
-    "2026-10-25T01:59:59": 2,
-    "2026-10-25T02:30:00": None,
-    "2026-10-25T03:00:00": 1,
-    "2299-01-01T00:00:00": 1,
-}
+    "2026-01-01T00:00:00": 1, "2026-07-01T00:00:00.5": 2, "2026-03-29T01:59:59": 1,
+    "2026-03-29T02:30:00": None, "2026-03-29T03:00:00": 2, "2026-10-25T01:59:59": 2,
+    "2026-10-25T02:30:00": None, "2026-10-25T03:00:00": 1, "2299-01-01T00:00:00": 1,
+}  # fmt: skip
 CLOCKS = [dt.datetime.fromisoformat(text) for text in SHOWN]
 MOMENTS = [
     None

@@ -170,13 +170,9 @@ def test_a_first_page_runs_as_it_is_typed_in_an_empty_folder(page: str, tmp_path
     for language, block in typed:
         program = [sys.executable, "-"] if language == "python" else ["sh", "-eu"]
         ran = subprocess.run(
-            program,
-            input=block,
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
+            program, input=block, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True,
             text=True,
-        )
+        )  # fmt: skip
         assert ran.returncode == 0, (block, ran.stdout, ran.stderr)
     accounting = json.loads((tmp_path / "out" / "accounting.json").read_text())
     assert accounting["in"] == accounting["used"] == 20_000

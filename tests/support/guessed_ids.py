@@ -25,16 +25,11 @@ def report(user: str, **changes: Any) -> dict[str, Any]:
 def bad_lines() -> list[bytes]:
     """One line for every reason of a record's own, each of somebody whose id can be guessed."""
     records = [
-        report(IDS[0] * 20),
-        report(IDS[2], attribute=IDS[2]),
-        report(IDS[3], service=None),
-        report(IDS[4], service=IDS[4]),
-        report(IDS[5], event_time=None),
-        report(IDS[6], payload=None),
-        report(IDS[7], payload=IDS[7]),
-        report(IDS[8], payload=99.5),
+        report(IDS[0] * 20), report(IDS[2], attribute=IDS[2]), report(IDS[3], service=None),
+        report(IDS[4], service=IDS[4]), report(IDS[5], event_time=None), report(IDS[6], payload=None),
+        report(IDS[7], payload=IDS[7]), report(IDS[8], payload=99.5),
         report("", user_id=None, report_id=IDS[9]),
-    ]
+    ]  # fmt: skip
     return [*(json.dumps(record).encode() for record in records), IDS[10].encode(), f'"{IDS[11]}"'.encode()]
 
 

@@ -12,12 +12,9 @@ from ldpbeam.estimators.user_rows import UserRows
 
 #: The class of each form, and how far its products may be off: rows of users are in single precision.
 FORMS = {
-    "matrix": (Matrix, 1e-12),
-    "table": (Table, 1e-12),
-    "rows": (UserRows, 3e-7),
-    "kept rows": (UserRows, 3e-7),
-    "rows in logarithms": (UserRows, 1e-12),
-}
+    "matrix": (Matrix, 1e-12), "table": (Table, 1e-12), "rows": (UserRows, 3e-7),
+    "kept rows": (UserRows, 3e-7), "rows in logarithms": (UserRows, 1e-12),
+}  # fmt: skip
 
 
 def take_form(form: str, value_buckets: int, monkeypatch: pytest.MonkeyPatch) -> None:

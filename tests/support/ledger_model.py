@@ -59,15 +59,11 @@ def received(
         ]
         sent = {
             (
-                one["user_id"],
-                one["event_time"] // window * window,
-                one["attribute"],
-                one["service"],
-                one["payload"],
-                (one.get("report_id") or one["event_time"]) if several else None,
+                one["user_id"], one["event_time"] // window * window, one["attribute"], one["service"],
+                one["payload"], (one.get("report_id") or one["event_time"]) if several else None,
             )
             for one in run.reports
-        }
+        }  # fmt: skip
         counted = _counting(kept)
         kept.append((span, {row for row in sent if _inside(row, span) or row not in counted}))
     return _counting(kept)
@@ -160,10 +156,6 @@ def report(
 ) -> dict[str, Any]:
     attribute, service = kind
     return {
-        "user_id": f"user-{user}",
-        "attribute": attribute,
-        "service": service,
-        "event_time": start + hour * HOUR + number,
-        "payload": number % 3,
-        "region": region,
-    }
+        "user_id": f"user-{user}", "attribute": attribute, "service": service,
+        "event_time": start + hour * HOUR + number, "payload": number % 3, "region": region,
+    }  # fmt: skip

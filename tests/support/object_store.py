@@ -212,17 +212,11 @@ class Server:
 
         data = self.objects[name]
         return {
-            "kind": "storage#object",
-            "bucket": BUCKET,
-            "name": name,
-            "id": f"{BUCKET}/{name}/1",
-            "generation": "1",
-            "size": str(len(data)),
-            "updated": NOW,
-            "timeCreated": NOW,
+            "kind": "storage#object", "bucket": BUCKET, "name": name, "id": f"{BUCKET}/{name}/1",
+            "generation": "1", "size": str(len(data)), "updated": NOW, "timeCreated": NOW,
             "crc32c": base64.b64encode(google_crc32c.Checksum(data).digest()).decode(),
             "md5Hash": base64.b64encode(hashlib.md5(data).digest()).decode(),
-        }
+        }  # fmt: skip
 
     def _below(self, query: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """The objects that a prefix begins, and if a delimiter is given, the folders of others."""

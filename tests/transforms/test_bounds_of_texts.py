@@ -49,15 +49,9 @@ windows: {size: 1h}
 """
 STUDY = parse_study(TEXT)
 GOOD: dict[str, Any] = {
-    "user_id": "u",
-    "report_id": "r",
-    "attribute": "x",
-    "service": "app",
-    "build": "old",
-    "city": "Oslo",
-    "event_time": 1_795_168_800_000,
-    "payload": 0.5,
-}
+    "user_id": "u", "report_id": "r", "attribute": "x", "service": "app", "build": "old", "city": "Oslo",
+    "event_time": 1_795_168_800_000, "payload": 0.5,
+}  # fmt: skip
 FIELDS = {"group field": "city", "version field": "build", "field of an epsilon": "eps"}
 SECTION = section("What a client can fill")
 ROWS = rows_of(SECTION)

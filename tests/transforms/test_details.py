@@ -73,14 +73,9 @@ def test_each_letter_has_the_detail_of_its_own_values() -> None:
     names = ["map", "taxis", "map", "bus", "taxis", None]
     found = letters(*({"service": name} for name in names), {"attribute": "minuts"})
     assert [own["detail"].partition("; ")[2] for own in found] == [
-        "did you mean 'maps'?",
-        "did you mean 'taxi'?",
-        "did you mean 'maps'?",
-        "there are: maps, taxi, dated",
-        "did you mean 'taxi'?",
-        "",
-        "did you mean 'minutes'?",
-    ]
+        "did you mean 'maps'?", "did you mean 'taxi'?", "did you mean 'maps'?",
+        "there are: maps, taxi, dated", "did you mean 'taxi'?", "", "did you mean 'minutes'?",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", ["ann@example.org", "ann", "bob", "123456", "x" * 100, "\x1b[31m"])

@@ -34,25 +34,17 @@ PAYLOADS = (0.1, 0.5, 0.9)
 SECONDS = st.sampled_from([0, 1000, 5000, 5001, 9999])
 SOME = st.lists(
     st.builds(
-        Report,
-        user=st.sampled_from(["ann", "bob", "cho", "dee"]),
-        time=SECONDS,
-        version=st.integers(0, 1),
-        payload=st.sampled_from(PAYLOADS),
-        report_id=st.none() | st.sampled_from(["r1", "r2", "r3"]),
+        Report, user=st.sampled_from(["ann", "bob", "cho", "dee"]), time=SECONDS, version=st.integers(0, 1),
+        payload=st.sampled_from(PAYLOADS), report_id=st.none() | st.sampled_from(["r1", "r2", "r3"]),
         group=st.none() | st.sampled_from(["north", "south"]),
     ),
     min_size=1,
     max_size=16,
-)
+)  # fmt: skip
 KINDS = (
-    "two services joined",
-    "groups, two at most",
-    "sliding windows",
-    "repeats count",
-    "two repeats count",
+    "two services joined", "groups, two at most", "sliding windows", "repeats count", "two repeats count",
     "duplicates are kept",
-)
+)  # fmt: skip
 
 
 def fold_window(study: Study, batches: Sequence[pa.RecordBatch], window: tuple[int, int] = WINDOW) -> Folded:
@@ -67,16 +59,13 @@ SLIDING_SPANS = st.just(EVERYTHING) | st.tuples(STARTS, st.integers(0, 6)).map(
 )
 SPREAD = st.lists(
     st.builds(
-        Report,
-        user=st.sampled_from(["ann", "bob", "cho", "dee"]),
-        time=st.integers(-15_000, 30_000),
-        version=st.integers(0, 1),
-        payload=st.sampled_from(PAYLOADS),
+        Report, user=st.sampled_from(["ann", "bob", "cho", "dee"]), time=st.integers(-15_000, 30_000),
+        version=st.integers(0, 1), payload=st.sampled_from(PAYLOADS),
         group=st.none() | st.sampled_from(["north", "south"]),
     ),
     min_size=1,
     max_size=20,
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

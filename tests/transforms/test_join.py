@@ -38,17 +38,14 @@ X = STUDY.attribute("x")
 #: Of few users, so that several are tied and some are alike in everything.
 REPORTS = st.lists(
     st.builds(
-        Sent,
-        user=st.sampled_from([b"u1", b"u1\x00", b"u1" * 5, bytes(16), bytes(17)]),
-        time=st.integers(-1, 1),
-        version=st.integers(0, 3),
-        payload=st.sampled_from([-1.0, 0.0, 0.25]),
+        Sent, user=st.sampled_from([b"u1", b"u1\x00", b"u1" * 5, bytes(16), bytes(17)]),
+        time=st.integers(-1, 1), version=st.integers(0, 3), payload=st.sampled_from([-1.0, 0.0, 0.25]),
         report_id=st.sampled_from([None, None, b"r1", b"r1\x00"]),
         group=st.sampled_from([None, "north", "south"]),
     ),
     min_size=1,
     max_size=25,
-)
+)  # fmt: skip
 
 
 def answers_of(users: UserReports) -> list[list[tuple[int, float]]]:

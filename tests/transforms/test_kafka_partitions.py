@@ -378,11 +378,8 @@ def test_each_message_has_the_format_that_its_own_headers_name(opened: Any) -> N
     # Without a format, a message is known by its bytes.
     assert [(letter.position, letter.reason) for letter in batch.letters] == [(0, "unknown_content_type")]
     assert sorted(position for each in batch.batches for position in each["position"].to_pylist()) == [
-        1,
-        2,
-        3,
-        4,
-    ]
+        1, 2, 3, 4,
+    ]  # fmt: skip
 
 
 def defeating(monkeypatch: pytest.MonkeyPatch, data: bytes) -> list[int]:

@@ -65,11 +65,8 @@ def test_a_group_for_each_report_is_counted_and_said(duplicates: str) -> None:
     found = ldp.estimate(parse_study(STUDY.format(duplicates=duplicates)), reports)
     by_group = {own.group: own for own in found.estimates}
     assert {name: own.reports for name, own in by_group.items()} == {
-        "Paris": 50,
-        "Rome": 40,
-        "Bern": 30,
-        None: people - 120,
-    }
+        "Paris": 50, "Rome": 40, "Bern": 30, None: people - 120,
+    }  # fmt: skip
     assert by_group[None].other_groups == people - 120
     assert any(f"about {people - 120:,} groups" in text for text in by_group[None].warnings)
     assert not by_group["Paris"].warnings

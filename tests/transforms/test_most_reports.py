@@ -34,14 +34,10 @@ SERVICES = (
 )
 STEP = 10_000
 REPORTS = st.builds(
-    Report,
-    user=st.sampled_from(["ann", "bob"]),
-    time=st.sampled_from([0, 1_000, 9_999, 10_000, 12_000]),
-    version=st.integers(0, 2),
-    payload=st.sampled_from([0.1, 0.5]),
-    report_id=st.none() | st.sampled_from(["r1", "r2", "r3", "r4", "r5"]),
-    group=st.none() | st.just("north"),
-)
+    Report, user=st.sampled_from(["ann", "bob"]), time=st.sampled_from([0, 1_000, 9_999, 10_000, 12_000]),
+    version=st.integers(0, 2), payload=st.sampled_from([0.1, 0.5]),
+    report_id=st.none() | st.sampled_from(["r1", "r2", "r3", "r4", "r5"]), group=st.none() | st.just("north"),
+)  # fmt: skip
 ORDERS = st.randoms(use_true_random=False)
 
 

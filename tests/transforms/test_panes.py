@@ -160,12 +160,9 @@ def check_last_panes(found: Streamed, expected: dict[tuple[str, object], list[Sn
 @pytest.mark.parametrize("name", STUDIES)
 @settings(max_examples=16, derandomize=True, deadline=None)
 @given(
-    SCHEDULES,
-    st.sampled_from(["0s", "7s", "20s"]),
-    st.sampled_from(["", ", early_reports: 3"]),
-    st.integers(1, 3),
-    st.randoms(use_true_random=False),
-)
+    SCHEDULES, st.sampled_from(["0s", "7s", "20s"]), st.sampled_from(["", ", early_reports: 3"]),
+    st.integers(1, 3), st.randoms(use_true_random=False),
+)  # fmt: skip
 def test_any_schedule_ends_with_what_came_in_time(
     name: str,
     schedule: list[tuple[int, list[int]]],

@@ -73,12 +73,9 @@ def fixed_bytes() -> bytes:
 FIXED = fixed_bytes()
 BLOCK_ENDS = [at + 16 for at in range(len(FIXED)) if FIXED[at : at + 16] == FIXED[-16:]]
 FORMATS: dict[str, Callable[[], bytes]] = {
-    "avro": avro_bytes,
-    "fixed": fixed_bytes,
-    "jsonl": lines,
-    "parquet": parquet_bytes,
+    "avro": avro_bytes, "fixed": fixed_bytes, "jsonl": lines, "parquet": parquet_bytes,
     "jsonl.gz": lambda: gzip.compress(lines()),
-}
+}  # fmt: skip
 
 
 class Read(NamedTuple):

@@ -11,17 +11,11 @@ from hypothesis import strategies as st
 from ldpbeam.transforms.reports.record_texts import record_bytes, record_texts
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
-    pa.null(): st.none(),
-    pa.bool_(): st.booleans(),
-    pa.int64(): st.integers(-(2**63), 2**63 - 1),
-    pa.uint64(): st.integers(0, 2**64 - 1),
-    pa.float64(): st.floats(),
-    pa.float32(): st.floats(width=32),
-    pa.string(): st.text() | st.text('ab\\"\x7f\né'),
-    pa.binary(): st.binary(),
-    pa.binary(3): st.binary(min_size=3, max_size=3),
-    pa.list_(pa.float64()): st.lists(st.floats()),
-}
+    pa.null(): st.none(), pa.bool_(): st.booleans(), pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.uint64(): st.integers(0, 2**64 - 1), pa.float64(): st.floats(), pa.float32(): st.floats(width=32),
+    pa.string(): st.text() | st.text('ab\\"\x7f\né'), pa.binary(): st.binary(),
+    pa.binary(3): st.binary(min_size=3, max_size=3), pa.list_(pa.float64()): st.lists(st.floats()),
+}  # fmt: skip
 NAMES = st.text(min_size=1, max_size=4)
 
 

@@ -38,17 +38,11 @@ def one_by_one(key: bytes, shards: int) -> int:
 @pytest.mark.parametrize(
     ("key", "of_65536", "of_64"),
     [
-        (b"", 0, 0),
-        (b"u1", 40780, 12),
-        (b"user-17", 27763, 51),
-        (b"12345678", 43141, 5),
-        (b"123456789", 1921, 1),
-        (bytes(16), 64288, 32),
-        (bytes(range(16)), 17878, 22),
-        ("zoë".encode(), 21395, 19),
-        (b"x" * 40, 32284, 28),
+        (b"", 0, 0), (b"u1", 40780, 12), (b"user-17", 27763, 51), (b"12345678", 43141, 5),
+        (b"123456789", 1921, 1), (bytes(16), 64288, 32), (bytes(range(16)), 17878, 22),
+        ("zoë".encode(), 21395, 19), (b"x" * 40, 32284, 28),
     ],
-)
+)  # fmt: skip
 def test_a_keys_shard_never_changes(key: bytes, of_65536: int, of_64: int) -> None:
     # Written down once: a worker of another version or machine must send a user to the same place.
     assert shard_of(binary([key]), 65536).tolist() == [of_65536]

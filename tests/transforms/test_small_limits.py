@@ -165,25 +165,13 @@ def table(reports: Sequence[Sent], kind: str) -> pa.Table:
 
 #: Every limit of what is held, compared, gathered, read or merged at once, and a small one.
 LIMITS: dict[tuple[Any, str], Any] = {
-    (kept, "PART_REPORTS"): 100,
-    (kept, "_AT_ONCE"): 64,
-    (kept, "_FEW"): 16,
-    (kept, "_SAMPLE"): 8,
-    (same_ids, "_AT_ONCE"): 16,
-    (fold, "_MANY"): 1,
-    (groups, "SIDE_BY_SIDE"): 2,
-    (split, "GATHERED_REPORTS"): 150,
-    (unbounded, "HELD_REPORTS"): 60,
-    (tally_module, "HELD_REPORTS"): 130,
-    (waiting_reports, "HELD"): 90,
-    (run, "REPORT_BYTES"): 5_000,
-    (run, "SEGMENTS"): 3,
-    (batch, "SHARD_BYTES"): 8_000,
-    (batch, "FEWEST_SHARDS"): 2,
-    (files, "RANGE_ROWS"): 100,
-    (files, "RANGE_BYTES"): 4_000,
-    (parquet, "BATCH_REPORTS"): 70,
-}
+    (kept, "PART_REPORTS"): 100, (kept, "_AT_ONCE"): 64, (kept, "_FEW"): 16, (kept, "_SAMPLE"): 8,
+    (same_ids, "_AT_ONCE"): 16, (fold, "_MANY"): 1, (groups, "SIDE_BY_SIDE"): 2,
+    (split, "GATHERED_REPORTS"): 150, (unbounded, "HELD_REPORTS"): 60, (tally_module, "HELD_REPORTS"): 130,
+    (waiting_reports, "HELD"): 90, (run, "REPORT_BYTES"): 5_000, (run, "SEGMENTS"): 3,
+    (batch, "SHARD_BYTES"): 8_000, (batch, "FEWEST_SHARDS"): 2, (files, "RANGE_ROWS"): 100,
+    (files, "RANGE_BYTES"): 4_000, (parquet, "BATCH_REPORTS"): 70,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

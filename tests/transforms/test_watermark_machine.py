@@ -203,13 +203,9 @@ class Stream(RuleBasedStateMachine):
 
 def examples(machine: type[RuleBasedStateMachine], *phases: Phase, most: int = 150) -> None:
     few = settings(
-        max_examples=most,
-        stateful_step_count=40,
-        derandomize=True,
-        deadline=None,
-        database=None,
+        max_examples=most, stateful_step_count=40, derandomize=True, deadline=None, database=None,
         phases=phases or tuple(Phase),
-    )
+    )  # fmt: skip
     run_state_machine_as_test(machine, settings=few)  # type: ignore[no-untyped-call]
 
 
