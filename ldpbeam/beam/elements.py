@@ -147,7 +147,7 @@ class _Decode(beam.DoFn):
             if batch.schema.names.count(field) > 1:
                 raise ValueError(f"a RecordBatch has several columns {field!r}: leave one")
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        whole = whole_of(columns) if self.columns.whole else None
+        whole = whole_of(columns, self.columns.fields["payload"]) if self.columns.whole else None
         if self.stamped:
             columns[self.event_time] = pa.array(np.full(batch.num_rows, milliseconds_of(time)))
         metadata = {key: text for key, text in text_of(batch.schema.metadata).items() if key in _KEPT}

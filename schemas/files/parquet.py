@@ -187,7 +187,7 @@ def decode_row_group(stream: IO[bytes], footer: Any, index: int, wanted: Columns
                 raise ValueError(f"its values would have more than {permitted:,} bytes")
             for part in _parts(batch, shared):
                 columns = dict(zip(names, part.columns, strict=True))
-                whole = whole_of(columns) if wanted.whole else None
+                whole = whole_of(columns, wanted.fields["payload"]) if wanted.whole else None
                 for field in {*wanted.fields.values()} & {*schema.names} - columns.keys():
                     # Nested values are not read, and no field takes one; null would mean that it is missing.
                     columns[field] = pa.array([[]] * part.num_rows)

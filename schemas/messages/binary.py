@@ -353,7 +353,7 @@ def _part(
 ) -> pa.RecordBatch:
     columns = dict(zip(batch.schema.names, map(_readable, batch.columns), strict=True))
     rows = pa.array(np.arange(row, row + batch.num_rows))
-    whole = whole_of(columns) if wanted.whole else None
+    whole = whole_of(columns, wanted.fields["payload"]) if wanted.whole else None
     return decoded(columns, wanted, metadata, rows, rows, lambda _: fields, whole)
 
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpbeam.cells import Clock
-from ldpbeam.schemas.reports.casts import cast_column, is_null
+from ldpbeam.schemas.reports.casts import cast_column, is_list, is_null
 from ldpbeam.schemas.reports.fields import meant, meant_fields
 from ldpbeam.schemas.writer_schemas import NO_SCHEMAS, WriterSchemas
 
@@ -50,8 +50,11 @@ DELIVERY = "ldpbeam.delivery"
 #: ones of a record. It is there if a record has such fields.
 NEAR = "ldpbeam.near"
 #: The column with whole records, where :class:`Columns` asks for them: their bytes as they came or, of files
-#: and messages that hold columns, a struct of all fields that are not nested.
+#: and messages that hold columns, a struct of all fields that are not nested, and the payload.
 RECORD = "ldpbeam.record"
+#: The column with the place of a report in its record's list, where a record is one to several attributes; of
+#: records that are read again the one place that is read, and null for all.
+PLACE = "ldpbeam.place"
 #: In the metadata of a decoded batch, as JSON: the field that its records have, by each of the study's fields
 #: (groups and versions) that none of them has and that is probably meant.
 MEANT_KEY = "ldpbeam.meant"
@@ -127,12 +130,15 @@ def is_nested(kind: pa.DataType) -> bool:
     return bool(pa.types.is_nested(kind) or pa.types.is_run_end_encoded(kind))
 
 
-def whole_of(columns: Mapping[str, pa.Array]) -> pa.Array | None:
+def whole_of(columns: Mapping[str, pa.Array], payload: str) -> pa.Array | None:
     """Whole records, as :data:`RECORD` has them, of columns by the names of fields; None without any.
 
-    Nested columns are left out, those that the study reads, too: to take rows of a union ends the process.
+    Nested columns are left out, as to take rows of a union ends the process; a list in the field ``payload``
+    is a text.
     """
     flat = {name: column for name, column in columns.items() if not is_nested(column.type)}
+    if payload in columns and is_list(columns[payload].type):
+        flat.setdefault(payload, cast_column("payload", columns[payload]))
     return pa.StructArray.from_arrays([*flat.values()], [*flat]) if flat else None
 
 

@@ -16,13 +16,13 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, OURS, RECORD
+from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, OURS, PLACE, RECORD
 from ldpbeam.times import CALENDAR, UNITS, format_duration, months_in, rfc3339
 
 #: The names of studies, attributes, services, versions and estimates.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 #: What a group or version field cannot be: user keys, above all, must not become names of groups.
-OWN_COLUMNS = frozenset({*OURS, "position", "row", DELIVERY, NEAR, RECORD})
+OWN_COLUMNS = frozenset({*OURS, "position", "row", DELIVERY, NEAR, PLACE, RECORD})
 
 
 def _safe_name(value: str) -> str:

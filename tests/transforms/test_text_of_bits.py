@@ -16,13 +16,15 @@ import pytest
 from support.tallied import tallied
 
 import ldpbeam as ldp
-from ldpbeam.command_line.main import main
 from ldpbeam.library.tables import decoded_batches
+from ldpbeam.schemas.outputs.records import DeadLetterRecord
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.transforms.reports import validation
-from ldpbeam.transforms.reports.validation import checked_columns
+from ldpbeam.transforms.reports.dead_letters import Disclosure, disclosed
+from ldpbeam.transforms.reports.validation import Validation, checked_columns
 from ldpbeam.transforms.sources import files
+from ldpbeam.transforms.sources.again import read_again
 from ldpbeam.transforms.sources.read import read_range
 from ldpbeam.transforms.tally import tally_of
 
@@ -212,13 +214,20 @@ def test_what_a_study_cannot_say(old: str, new: str, said: str) -> None:
         ldp.Study.from_yaml(SEVERAL.replace(old, new))
 
 
-def test_whole_records_with_several_reports_are_not_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = "read again their good reports would count twice"
-    with pytest.raises(ValueError, match=said):
-        ldp.beam.Estimate(SEVERAL, keep_bad_records=True)
-    (tmp_path / "study.yaml").write_text(SEVERAL)
-    given = ("--study", f"{tmp_path}/study.yaml", "--input", f"{tmp_path}/in", "--output", f"{tmp_path}/out")
-    assert main(["estimate", *given, "--keep-bad-records"]) == 2
-    assert said in capsys.readouterr().err
+@pytest.mark.parametrize("way", ["JSON lines", "Parquet", "Avro"])
+def test_of_a_kept_record_the_refused_report_alone_is_read_again(way: str, tmp_path: Path) -> None:
+    WAYS[way](tmp_path)
+    columns = checked_columns(parse_study(SEVERAL), None, None, whole=True)
+    letters = [
+        DeadLetterRecord(**fields)
+        for batch in of_file(tmp_path / "reports", columns)
+        for part in Validation(parse_study(SEVERAL)).validate(batch).letters
+        for fields in disclosed(part, Disclosure(records=True)).to_pylist()
+    ]
+    assert sorted(letter.detail for letter in letters) == ["", "values[0]", "values[2]", "values[2]"]
+    fixed = SEVERAL.replace("categories: 3", "categories: 4")
+    counts = tally_of(parse_study(fixed), read_again(letters, columns)).accounting
+    assert (counts["in"], counts["used"], counts["dead_letters"]) == (4, 1, 3)
+    elsewhere = SEVERAL.replace("values[0]", "values[1]")
+    counts = tally_of(parse_study(elsewhere), read_again(letters, columns)).accounting
+    assert (counts["in"], counts["used"]) == (4, 0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import Mechanism
 from ldpbeam.schemas.reports.casts import fixed_bytes, is_null
-from ldpbeam.schemas.reports.columns import LETTER_BYTES, LETTERS_KEY
+from ldpbeam.schemas.reports.columns import LETTER_BYTES, LETTERS_KEY, PLACE
 from ldpbeam.schemas.reports.payloads import bits_in, bytes_in, places_in
 from ldpbeam.study import Payload, Study
 from ldpbeam.transforms.reports.dead_letters import CODE
@@ -80,7 +80,7 @@ def each_attribute(batch: pa.RecordBatch, study: Study) -> pa.RecordBatch:
     A record without a list stays one row, which becomes one dead letter.
 
     Args:
-        batch: the batch; a list is a text with commas.
+        batch: the batch; a list is a text with commas. Of a record with a :data:`PLACE`, only that is read.
         study: the study, whose attributes say the place of each; a batch of another study stays as it is.
     """
     places = {name: of.place[1] for name, of in study.attributes.items() if of.place is not None}
@@ -89,18 +89,22 @@ def each_attribute(batch: pa.RecordBatch, study: Study) -> pa.RecordBatch:
     payloads = batch.column("payload")
     if not pa.types.is_string(payloads.type):
         payloads = pa.nulls(batch.num_rows, pa.string())
-    lists, present = pc.split_pattern(payloads, ","), np.flatnonzero(~is_null(payloads))
+    wanted = batch.column(PLACE) if PLACE in batch.schema.names else pa.nulls(batch.num_rows, pa.int64())
+    only, lists = pc.fill_null(wanted, -1).to_numpy(), pc.split_pattern(payloads, ",")
+    present = ~is_null(payloads) & np.isin(only, [-1, *places.values()])
     rows, values = list[Integers](), list[pa.Array]()
     for position in places.values():
-        chosen = np.arange(batch.num_rows) if not rows else present
+        chosen = np.flatnonzero(np.where(present, np.isin(only, [-1, position]), not rows))
         value = pc.binary_join(pc.list_slice(lists.take(pa.array(chosen)), position, position + 1), "")
-        values.append(pc.if_else(pc.equal(value, ""), None, value))
+        values.append(pc.if_else(pc.and_(pa.array(present[chosen]), pc.not_equal(value, "")), value, None))
         rows.append(chosen)
-    columns = dict(zip(batch.schema.names, batch.take(pa.array(np.concatenate(rows))).columns, strict=True))
-    columns["payload"] = pa.concat_arrays(values)
+    every, each = np.concatenate(rows), list(map(len, rows))
+    at = np.where(present[every], np.repeat([*places.values()], each), only[every])
+    columns = dict(zip(batch.schema.names, batch.take(pa.array(every)).columns, strict=True))
+    columns |= {"payload": pa.concat_arrays(values), PLACE: pa.array(at, mask=at < 0)}
     metadata = dict(batch.schema.metadata or {})
     # A short record may be a report to each of many attributes, and has as many dead letters as its bytes.
     size = LETTER_BYTES * batch.num_rows + (pc.sum(pc.binary_length(payloads)).as_py() or 0)
     metadata.setdefault(LETTERS_KEY.encode(), str(size).encode())
-    columns["attribute"] = pa.array(np.repeat(list(places), list(map(len, rows))))
+    columns["attribute"] = pa.array(np.repeat(list(places), each))
     return pa.RecordBatch.from_pydict(columns).replace_schema_metadata(metadata)

@@ -21,6 +21,7 @@ from ldpbeam.schemas.reports.columns import (
     NEAR,
     NEEDED,
     ORIGIN_KEYS,
+    PLACE,
     RECORD,
     WRITER_KEY,
 )
@@ -37,7 +38,7 @@ DETAILS = dict(event_times.PROBLEMS) | {
     "2026-11-20T10:00:00Z, or milliseconds since 1970-01-01T00:00:00Z",
 }
 #: Columns that decoding adds and the record did not have.
-_NOT_READ = frozenset(("position", "row", DELIVERY, NEAR, RECORD))
+_NOT_READ = frozenset(("position", "row", DELIVERY, NEAR, PLACE, RECORD))
 #: This many names of the study are listed.
 MOST_LISTED = 8
 #: This many different names of a batch are compared with the study's names, and only names as short as this.
@@ -119,7 +120,7 @@ def _details(
         codes: the code of the reason of each, above 0, shape (n,).
     """
     unknown = _Unknown(study)
-    given = [_values(batch, name, bad).dictionary_encode() for name in (NEAR, "attribute", "service")]
+    given = [_values(batch, name, bad).dictionary_encode() for name in (NEAR, "attribute", "service", PLACE)]
     places = [pc.fill_null(column.indices, -1).to_numpy() for column in given]
     # Each different case has one sentence; the cases that come first are explained first.
     _, firsts, cases = np.unique(
@@ -129,7 +130,11 @@ def _details(
     for case in np.argsort(firsts).tolist():
         row = firsts[case]
         names = [column[int(row)].as_py() for column in given]
-        sentences[case] = _detail(unknown, REASONS[codes[row]], *names)
+        *named, at = names
+        sentence = _detail(unknown, REASONS[codes[row]], *named)
+        # Who reads the record again reads the report at this place alone.
+        place = study.attributes[named[1]].place if at is not None else None
+        sentences[case] = f"{place[0]}[{at}]: {sentence}".removesuffix(": ") if place else sentence
     return pa.array(sentences, pa.string()).take(pa.array(cases.reshape(-1)))
 
 

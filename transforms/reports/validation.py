@@ -85,11 +85,6 @@ def wanted_columns(
     users = tuple(name for name in study.attributes if name not in without) if without else None
     lists = [described.place[0] for described in study.attributes.values() if described.place]
     if lists:
-        if whole:
-            raise ValueError(
-                "records with several attributes are not kept, because read again their good reports would "
-                "count twice: leave out --keep-bad-records, and read the input again with the study fixed"
-            )
         renamed = {"payload": lists[0], **(renamed or {})}
     if lists or len(study.attributes) == 1:
         attribute = attribute or next(iter(study.attributes))

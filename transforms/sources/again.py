@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from ldpbeam.schemas.messages.binary import UNKNOWN_SCHEMA, BadMessage
 from ldpbeam.schemas.outputs.dead_letters import read_dead_letters
 from ldpbeam.schemas.outputs.records import DeadLetterRecord
-from ldpbeam.schemas.reports.columns import DELIVERY, Columns
+from ldpbeam.schemas.reports.columns import DELIVERY, PLACE, Columns
 from ldpbeam.transforms.reports.dead_letters import LETTERS_AT_ONCE, REASONS, DeadLetter
 from ldpbeam.transforms.reports.kept_records import decode_kept
 from ldpbeam.transforms.storage import open_raw
@@ -21,6 +22,8 @@ PART_BYTES = 16 * 2**20
 #: The reasons of dead letters that a study or an option may mend. Records of other letters are no reports
 #: whatever the study says, and a message that defeated the decoder is not decoded again.
 MAY_BE_MENDED = frozenset({*REASONS[1:], UNKNOWN_SCHEMA})
+#: How the detail names the one report that was refused, where a record is one to several attributes.
+_IN_A_LIST = re.compile(r"[^\[\]]+\[(\d+)\](: .*)?")
 
 
 class LettersFile(NamedTuple):
@@ -85,6 +88,8 @@ def read_again(letters: Sequence[DeadLetterRecord], wanted: Columns) -> Iterator
             pa.array([getattr(letter, name) for letter in of_file], pa.int64())
             for name in ("position", "row")
         )
+        named = [_IN_A_LIST.fullmatch(letter.detail) for letter in of_file]
+        places = pa.array([name and int(name[1]) for name in named], pa.int64())
         for item in decode_kept([letter.record or b"" for letter in of_file], wanted):
             if isinstance(item, BadMessage):
                 yield _still(of_file[int(item.message.id)], item.reason, item.problem, item.data)
@@ -93,7 +98,7 @@ def read_again(letters: Sequence[DeadLetterRecord], wanted: Columns) -> Iterator
             columns = dict(zip(item.schema.names, item.columns, strict=True))
             # Letters that are one letter have been told apart, so there are no deliveries to compare.
             columns.pop(DELIVERY, None)
-            columns |= {"position": positions.take(which), "row": rows.take(which)}
+            columns |= {"position": positions.take(which), "row": rows.take(which), PLACE: places.take(which)}
             metadata = {**(item.schema.metadata or {}), b"file": file.encode()}
             yield pa.RecordBatch.from_pydict(columns).replace_schema_metadata(metadata)
 
