@@ -232,10 +232,6 @@ def _check(attribute: Attribute, users: int, answer: Answers) -> None:
     Raises:
         ValueError: if they are not.
     """
-    if not 0 <= answer.version < len(attribute.versions):
-        raise ValueError(
-            f"there is no channel {answer.version}; {attribute.name!r} has {len(attribute.versions)}"
-        )
     version = attribute.versions[answer.version]
     mechanism, payloads, rows = version.mechanism, answer.payloads, answer.rows
     if (payloads.dtype.kind == "V") != (mechanism.payload_dtype.kind == "V"):
@@ -250,16 +246,11 @@ def _check(attribute: Attribute, users: int, answer: Answers) -> None:
             f"report {row} of {version.label} is {payloads[row]}, which {mechanism.name} never sends: a "
             f"report is {mechanism.output()}"
         )
-    if not attribute.group_users:
-        return
-    if len(rows) and not 0 <= rows.min() <= rows.max() < users:
+    distinct = np.unique(rows[(rows >= 0) & (rows < users)])
+    if attribute.group_users and not len(distinct) == len(rows) == len(payloads):
         raise ValueError(
-            f"the reports of {version.label} are of users {rows.min()} to {rows.max()}, of {users}"
+            f"the reports of {version.label} must be of different users of 0 to {users - 1}, one report each"
         )
-    present = np.zeros(users, dtype=np.bool_)
-    present[rows] = True
-    if not np.count_nonzero(present) == len(rows) == len(payloads):
-        raise ValueError(f"the reports of {version.label} must be of different users, one report each")
 
 
 def _joint_histogram(

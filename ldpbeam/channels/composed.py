@@ -42,34 +42,6 @@ class StackedChannel(Channel):
         return np.vstack([channel.dense() for channel in self.channels])
 
 
-class BinnedChannel(Channel):
-    """A channel of bins as a channel of finer value buckets; each bin has equally many of them.
-
-    Raises:
-        ValueError: if the number of value buckets is not a multiple of the number of bins.
-    """
-
-    def __init__(self, channel: Channel, value_buckets: int) -> None:
-        bins = channel.shape[1]
-        if value_buckets < 1 or value_buckets % bins:
-            raise ValueError(f"{bins} bins need a multiple of {bins} value buckets, found {value_buckets}")
-        super().__init__(channel.shape[0], value_buckets)
-        self.channel = channel
-        self.per_bin = value_buckets // bins
-        self.slots = channel.slots
-
-    def _matvec(self, x: Floats) -> Floats:
-        product: Floats = self.channel.matvec(np.ravel(x).reshape(-1, self.per_bin).sum(axis=1))
-        return product
-
-    def _rmatvec(self, x: Floats) -> Floats:
-        return np.repeat(self.channel.rmatvec(np.ravel(x)), self.per_bin)
-
-    def dense(self) -> Floats:
-        """The matrix of bins, each column repeated for the bin's value buckets."""
-        return np.repeat(self.channel.dense(), self.per_bin, axis=1)
-
-
 class ChosenColumns(Channel):
     """Columns of a channel, each as often as it is chosen: of values, each of which is in one of its bins.
 
@@ -94,6 +66,24 @@ class ChosenColumns(Channel):
     def dense(self) -> Floats:
         """The chosen columns of the matrix."""
         return self.channel.dense()[:, self.chosen]
+
+
+class BinnedChannel(ChosenColumns):
+    """A channel of bins as a channel of finer value buckets, of which each bin has the same number.
+
+    Raises:
+        ValueError: if the number of value buckets is not a multiple of the number of bins.
+    """
+
+    def __init__(self, channel: Channel, value_buckets: int) -> None:
+        bins = channel.shape[1]
+        if value_buckets < 1 or value_buckets % bins:
+            raise ValueError(f"{bins} bins need a multiple of {bins} value buckets, found {value_buckets}")
+        super().__init__(channel, np.repeat(np.arange(bins), value_buckets // bins))
+
+    def _matvec(self, x: Floats) -> Floats:
+        weights = np.ravel(x).reshape(self.channel.shape[1], -1).sum(axis=1)
+        return np.asarray(self.channel.matvec(weights))
 
 
 class MixtureChannel(Channel):

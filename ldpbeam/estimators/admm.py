@@ -68,7 +68,6 @@ def nearest_distribution(
     weights: ArrayLike,
     branching: int,
     *,
-    penalty: float,
     tolerance: float,
     max_iterations: int,
 ) -> Nearest:
@@ -89,7 +88,6 @@ def nearest_distribution(
         shares: the shares of each level's nodes, from the level below the root to the leaves.
         weights: the precision of each level, shape (levels,).
         branching: the number of children of a node.
-        penalty: ADMM's penalty, relative to the geometric mean of the least and the largest P_l.
         tolerance: stop when the distance from the optimum is at most this.
         max_iterations: stop after this many iterations, not converged.
     """
@@ -102,7 +100,8 @@ def nearest_distribution(
     # Only ratios of weights matter: the first part's is 1.
     curvatures = spread * level_precisions_from_below(level_weights, branching)
     curvatures /= curvatures[0]
-    step = penalty * math.sqrt(curvatures.min() * curvatures.max())
+    # ADMM's penalty changes how many iterations there are, not the result.
+    step = math.sqrt(curvatures.min() * curvatures.max())
     fixed = _scaled(centre, curvatures / (curvatures + step), branching) + 1.0 / len(centre)
     z = norm_sub(centre)
     dual = np.zeros_like(z)
@@ -120,13 +119,7 @@ def nearest_distribution(
     return Nearest(np.repeat(z / below, below), distance, max_iterations, False)
 
 
-def admm(
-    question: Question,
-    *,
-    penalty: AboveZero = 1.0,
-    tolerance: AboveZero = 1e-8,
-    max_iterations: Iterations = 10_000,
-) -> Estimate:
+def admm(question: Question, *, tolerance: AboveZero = 1e-8, max_iterations: Iterations = 10_000) -> Estimate:
     """HH-ADMM (square-wave paper, section 4.3): non-negative least squares over all levels, with total 1.
 
     A level's weight is its precision: its reports divided by the variance of a node's share. This is maximum
@@ -136,8 +129,6 @@ def admm(
 
     Args:
         question: what to estimate.
-        penalty: ADMM's penalty, in units of the geometric mean of the objective's smallest and largest
-            curvature. It changes the speed of convergence, not the result.
         tolerance: stop when the Euclidean distance of the leaves' shares from the optimum is at most this.
         max_iterations: stop after this many iterations, with a warning.
     """
@@ -160,7 +151,6 @@ def admm(
         shares,
         weights,
         hierarchy.branching,
-        penalty=penalty,
         tolerance=tolerance,
         max_iterations=max_iterations,
     )

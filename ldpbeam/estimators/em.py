@@ -45,10 +45,9 @@ def fit_channel(
     """
     observed = np.asarray(counts, dtype=np.float64)
     seen = np.flatnonzero(observed)
-    iterate = accelerate if accelerated else maximise
-    first = _uniform(channel)
+    iterate, start = accelerate if accelerated else maximise, _uniform(channel)
     return iterate(
-        products(channel, seen), observed[seen], first, trace, smoothing=smoothing, tolerance=tolerance
+        products(channel, seen), observed[seen], start, trace, smoothing=smoothing, tolerance=tolerance
     )
 
 

@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from ldpbeam.attributes import Attribute
 from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Floats, Integers, number_of_values
+from ldpbeam.estimators.conjugate import nearest_shares
 from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.estimator import every, of_mechanisms, of_one_channel
 from ldpbeam.estimators.question import Question
@@ -38,11 +39,7 @@ def norm_sub(frequencies: ArrayLike) -> Floats:
     Euclidean projection on the simplex, which this function computes by sorting.
     """
     values = np.asarray(frequencies, dtype=np.float64)
-    descending = np.sort(values)[::-1]
-    excess = (np.cumsum(descending) - 1.0) / np.arange(1, len(values) + 1)
-    kept = np.flatnonzero(descending > excess)[-1]
-    projected: Floats = np.maximum(values - excess[kept], 0.0)
-    return projected
+    return nearest_shares(values, np.ones(len(values)))
 
 
 def norm_cut(frequencies: ArrayLike) -> Floats:

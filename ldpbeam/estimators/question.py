@@ -187,20 +187,17 @@ class Question:
         """
         if len(distribution) > self.attribute.value_buckets:
             distribution = distribution.reshape(self.attribute.value_buckets, -1).sum(axis=1)
-        total = float(distribution.sum())
-        moments: tuple[float | None, float | None] = None, None
+        total, warnings = float(distribution.sum()), list(parts.pop("warnings", ()))
+        mean, variance = None, None
         if total > 0.0:
-            moments = distribution_moments(self.attribute.domain, distribution / total)
-            parts["warnings"] = (*parts.get("warnings", ()), *_outside(self.attribute, distribution / total))
-        mean, variance = moments
+            mean, variance = distribution_moments(self.attribute.domain, distribution / total)
+            warnings += _outside(self.attribute, distribution / total)
         if isinstance(self.attribute.domain, Numeric) and abs(total - 1.0) > FAR_FROM_ONE:
             scaled = "mean, variance and quantiles are of the shares scaled to one"
-            consequence = f"so {scaled}" if total > 0.0 else "so there is no mean, variance or quantile"
-            parts["warnings"] = (
-                *parts.get("warnings", ()),
-                f"the shares add up to {total:.3g}, {consequence}",
-            )
-        return self.answer(estimator, distribution=distribution, mean=mean, variance=variance, **parts)
+            consequence = scaled if total > 0.0 else "there is no mean, variance or quantile"
+            warnings.append(f"the shares add up to {total:.3g}, so {consequence}")
+        parts |= {"mean": mean, "variance": variance, "warnings": tuple(warnings)}
+        return self.answer(estimator, distribution=distribution, **parts)
 
 
 def _outside(attribute: Attribute, distribution: Floats) -> Iterator[str]:

@@ -91,20 +91,16 @@ def build_mechanism(name: str, domain: Domain, epsilon: float, /, **options: Any
     mechanisms = registered_mechanisms()
     if name == AUTO and isinstance(domain, Categories):
         name = better_oracle(domain.size, epsilon)
+    fit = [candidate for candidate, kind in mechanisms.items() if isinstance(domain, kind.domain_type)]
+    choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
+    there_are = f"for {kind_of(domain)} there are: {', '.join(choices)}"
     if name not in mechanisms:
-        meant = did_you_mean(name, mechanisms, after=" ")
-        fit = [candidate for candidate, kind in mechanisms.items() if isinstance(domain, kind.domain_type)]
-        choices = [AUTO, *fit] if isinstance(domain, Categories) else fit
         raise ValueError(
-            f"unknown mechanism {name!r}; {meant}for {kind_of(domain)} there are: {', '.join(choices)}"
+            f"unknown mechanism {name!r}; {did_you_mean(name, mechanisms, after=' ')}{there_are}"
         )
     mechanism = mechanisms[name]
-    if not isinstance(domain, mechanism.domain_type):
-        fit = [candidate for candidate, kind in mechanisms.items() if isinstance(domain, kind.domain_type)]
-        raise ValueError(
-            f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}; for {kind_of(domain)} there are: "
-            f"{', '.join(fit)}"
-        )
+    if name not in fit:
+        raise ValueError(f"mechanism {name!r} is for {KINDS[mechanism.domain_type]}; {there_are}")
     accepted = {field.name for field in dataclasses.fields(mechanism)} - {"epsilon", "size"}
     for option in options:
         if option not in accepted:

@@ -28,7 +28,7 @@ class _Report(NamedTuple):
     """What a false report of one version does.
 
     Attributes:
-        reach: the largest distance of what it says from what honest people have.
+        reach: the largest distance of what it says from what honest people have; infinite without a bound.
         least: the least noise of the version's reports, over all values.
         most: the greatest.
     """
@@ -54,9 +54,9 @@ def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
         reports = [
             _report(attribute, mechanism, estimator, alone=len(services) == 1) for mechanism in versions
         ]
-        if not all(report is not None and math.isfinite(report.reach) for report in reports):
+        if not all(math.isfinite(report.reach) for report in reports):
             return None
-        *older, newest = (report for report in reports if report is not None)
+        *older, newest = reports
         # A report weighs one over its noise, so that one of a version with less noise counts as several.
         heavier = [report.reach * max(1.0, newest.most / report.least) for report in older]
         of_services.append(newest._replace(reach=max([newest.reach, *heavier])))
@@ -71,7 +71,7 @@ def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
     return moved * (attribute.domain.width if isinstance(attribute.domain, Numeric) else 1.0)
 
 
-def _report(attribute: Attribute, mechanism: Mechanism, estimator: str, *, alone: bool) -> _Report | None:
+def _report(attribute: Attribute, mechanism: Mechanism, estimator: str, *, alone: bool) -> _Report:
     numbers, categories = isinstance(attribute.domain, Numeric), isinstance(attribute.domain, Categories)
     if numbers and estimator in MEANS and isinstance(mechanism, UnbiasedMechanism):
         noise = noise_at(mechanism, attribute.buckets, np.linspace(0.0, 1.0, 101))
@@ -82,7 +82,7 @@ def _report(attribute: Attribute, mechanism: Mechanism, estimator: str, *, alone
         # Where no user answers two services, the weights have the sampling variance of a share, too.
         variance = mechanism.frequency_variance + alone * (1.0 - 1.0 / mechanism.size) / mechanism.size
         return _Report(_of_shares(mechanism, together=estimator in PROJECTED), variance, variance)
-    return None
+    return _Report(math.inf, 1.0, 1.0)
 
 
 def _of_mean(mechanism: UnbiasedMechanism, resolution: int) -> float:

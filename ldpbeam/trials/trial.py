@@ -65,18 +65,19 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
     described = {key: replace(each, candidates=None) for key, each in study.attributes.items()}
     study = replace(study, attributes=described)
     rng = np.random.default_rng(seed)
-    parts = list(_parts(attribute, draw, users, rng))
-    statistic = merge([part for _, part in parts])
+    values = draw(users, rng)
+    statistic = merge(_parts(attribute, values, rng))
     snapshot, summary = Snapshot(name, None, None, 0, statistic), study.described(name).summary
     estimates = answers(study, snapshot, with_intervals=False)
     if isinstance(attribute.domain, Pair):
-        together = _columns(attribute.domain, np.concatenate([values for values, _ in parts]))
         true = [
             side.from_unit(column) if isinstance(side, Numeric) else column
-            for side, column in zip(attribute.domain.sides, together, strict=True)
+            for side, column in zip(attribute.domain.sides, _columns(attribute.domain, values), strict=True)
         ]
         return {key: errors_of_pair(answer.pair, *true) for key, answer in estimates.items() if answer.pair}
-    people = _people([values for values, _ in parts], attribute)
+    if isinstance(attribute.domain, Numeric) and not isinstance(values, KeyValuePairs):
+        values = attribute.domain.nearest(attribute.domain.from_unit(values))
+    people = People(values, None, None, None, 0, 0)
     truth = truth_of(study, name, None, None, people)
     assert truth is not None
     return {
@@ -87,22 +88,22 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
 
 
 def _parts(
-    attribute: Attribute, draw: Draw, users: int, rng: np.random.Generator
-) -> Iterator[tuple[NDArray[Any] | KeyValuePairs, Statistic]]:
+    attribute: Attribute, values: NDArray[Any] | KeyValuePairs, rng: np.random.Generator
+) -> Iterator[Statistic]:
+    """The statistics of the reports of :data:`AT_ONCE` people each."""
     of_first = attribute.sides[0] if isinstance(attribute.domain, Pair) else attribute
     newest = [
         (index, attribute.versions[index].mechanism, index >= len(of_first.versions))
         for index in map(attribute.newest, attribute.services)
     ]
-    for first in range(0, users, AT_ONCE):
-        people = min(AT_ONCE, users - first)
-        values = draw(people, rng)
-        columns = _columns(attribute.domain, values)
+    for first in range(0, len(values), AT_ONCE):
+        people = np.arange(first, min(first + AT_ONCE, len(values)))
+        columns = _columns(attribute.domain, values[people])
         answers = [
-            Answers(index, np.arange(people), mechanism.perturb(columns[side], rng))
+            Answers(index, people - first, mechanism.perturb(columns[side], rng))
             for index, mechanism, side in newest
         ]
-        yield values, tally(attribute, people, answers)
+        yield tally(attribute, len(people), answers)
 
 
 def _columns(domain: Domain, values: Any) -> list[Any]:
@@ -113,22 +114,3 @@ def _columns(domain: Domain, values: Any) -> list[Any]:
         column.astype(np.int64) if isinstance(side, Categories) else column
         for side, column in zip(domain.sides, values.T, strict=True)
     ]
-
-
-def _people(parts: list[NDArray[Any] | KeyValuePairs], attribute: Attribute) -> People:
-    """The people of all parts, with values in the attribute's unit."""
-    values: NDArray[Any] | KeyValuePairs
-    pairs = [part for part in parts if isinstance(part, KeyValuePairs)]
-    if pairs:
-        rows = np.cumsum([0, *(len(part.keys) for part in pairs)])
-        starts = [part.starts[:-1] + row for part, row in zip(pairs, rows, strict=False)]
-        values = KeyValuePairs(
-            np.concatenate([*starts, rows[-1:]]),
-            np.concatenate([part.keys for part in pairs]),
-            np.concatenate([part.values for part in pairs]),
-        )
-    else:
-        values = np.concatenate([part for part in parts if not isinstance(part, KeyValuePairs)])
-        if isinstance(attribute.domain, Numeric):
-            values = attribute.domain.nearest(attribute.domain.from_unit(values))
-    return People(values, None, None, None, 0, 0)

@@ -108,7 +108,7 @@ def test_the_options_of_our_estimators() -> None:
             "strategy": None, "pre_merge": False, "keep": None, "deviations": None, **iteration,
         },
         "iiw": {"correction": True},
-        "admm": {"penalty": 1.0, "tolerance": 1e-8, "max_iterations": 10_000},
+        "admm": {"tolerance": 1e-8, "max_iterations": 10_000},
         "base_cut": {"deviations": 2.0},
         "threshold": {"significance": 0.05},
         "privkv_em": {"precision": 1e-4, "max_iterations": 10_000},

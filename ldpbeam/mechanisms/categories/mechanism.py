@@ -50,15 +50,6 @@ class CategoricalMechanism(FrequencyMechanism):
         return None
 
     @property
-    def _supports(self) -> tuple[float, float]:
-        if self.support_probabilities is None:
-            raise NotImplementedError(
-                f"{self.name} has no support_probabilities, so it needs frequency_variance and "
-                "unbiased_frequencies of its own"
-            )
-        return self.support_probabilities
-
-    @property
     def rare_supports(self) -> float:
         """The value q (1 - q)/(p - q)^2: the number of reports times the variance of a rare category's share.
 
@@ -73,7 +64,8 @@ class CategoricalMechanism(FrequencyMechanism):
 
     def _spread(self, shares: Floats) -> Floats:
         """The variances of shares, times reports: counts of people with and without one are independent."""
-        p, q = self._supports
+        assert self.support_probabilities is not None, f"{self.name} needs its own frequency_variance"
+        p, q = self.support_probabilities
         spread: Floats = (shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)) / (p - q) ** 2
         return spread
 
@@ -89,7 +81,8 @@ class CategoricalMechanism(FrequencyMechanism):
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """(C/n - q)/(p - q), where C is how many reports name each category, shape (size,)."""
-        p, q = self._supports
+        assert self.support_probabilities is not None, f"{self.name} needs its own unbiased_frequencies"
+        p, q = self.support_probabilities
         return (self.named(histogram) / reports - q) / (p - q)
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:

@@ -56,6 +56,21 @@ class BinMechanism(FrequencyMechanism):
         """The number of bins."""
         return self.bins
 
+    @property
+    def reporters(self) -> tuple[CategoricalMechanism, ...]:
+        """The categorical mechanisms that reports come from; none if they have a form of their own."""
+        return ()
+
+    @property
+    def hashes_per_report(self) -> int:
+        """Those of the reporter with the most."""
+        return max((reporter.hashes_per_report for reporter in self.reporters), default=0)
+
+    @property
+    def lookups_per_product(self) -> int:
+        """Those of all reporters."""
+        return sum(reporter.lookups_per_product for reporter in self.reporters)
+
     def bin_of(self, values: ArrayLike) -> Integers:
         """The index of the bin of each value in [0, 1]; the value 1 is in the last bin."""
         position = np.floor(np.asarray(values, dtype=np.float64) * self.bins)
@@ -101,6 +116,11 @@ class Binned(BinMechanism):
     def reporter(self) -> CategoricalMechanism:
         """The oracle over the bins."""
         return oracle_over(self.bins, self.oracle, self.epsilon)
+
+    @property
+    def reporters(self) -> tuple[CategoricalMechanism]:
+        """The oracle over the bins."""
+        return (self.reporter,)
 
     @property
     def composite(self) -> bool:  # type: ignore[override]
@@ -172,16 +192,6 @@ class Binned(BinMechanism):
     def seed_family(self) -> int:
         """That of the oracle."""
         return self.reporter.seed_family
-
-    @property
-    def hashes_per_report(self) -> int:
-        """Those of the oracle."""
-        return self.reporter.hashes_per_report
-
-    @property
-    def lookups_per_product(self) -> int:
-        """Those of the oracle."""
-        return self.reporter.lookups_per_product
 
     def output(self) -> str:
         """The oracle's name and its payload, in words."""

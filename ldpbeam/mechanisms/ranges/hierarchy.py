@@ -274,16 +274,6 @@ class Hierarchy(BinMechanism):
         terms = (1.0 - 1.0 / self.branching) * float(self.branching) ** (-2 * above) / precisions
         return float(terms.sum())
 
-    @property
-    def hashes_per_report(self) -> int:
-        """Those of the level with the most."""
-        return max(reporter.hashes_per_report for reporter in self.reporters)
-
-    @property
-    def lookups_per_product(self) -> int:
-        """Those of all levels."""
-        return sum(reporter.lookups_per_product for reporter in self.reporters)
-
     def output(self) -> str:
         """The layout of level, seed and value, and each level's oracle, in words."""
         levels = "; ".join(
