@@ -24,7 +24,7 @@ from ldpbeam.options import AboveZero, Iterations
 
 #: The factor of over-relaxation; ADMM's authors advise 1.5 to 1.8.
 RELAXATION = 1.7
-#: The distance from the optimum costs a product, so it is computed once in this many iterations.
+#: Computing the distance from the optimum costs a product, so it happens once in this many iterations.
 CHECK_EVERY = 10
 
 
@@ -46,7 +46,7 @@ class Nearest:
 
 
 def _scaled(leaves: Floats, factors: Floats, branching: int) -> Floats:
-    """Leaves whose part of each level is multiplied by that level's factor; their common part is removed.
+    """Leaves with the part of each level multiplied by that level's factor, without their common part.
 
     The part of level l is constant within the nodes of level l, and sums to zero within the nodes above.
     """
@@ -76,12 +76,12 @@ def nearest_distribution(
     Let y be the leaves of constrained inference, and the part of level l be as in :func:`_scaled`. The
     objective is a constant plus the sum over levels of P_l times the squared norm of the part of x - y, where
     P_l is B^(h-l) times the level's precision from below. ADMM (Boyd et al., 2011) alternates between x and
-    z. x minimises the objective with a total of 1, separately in each part. z is the nearest distribution to
-    x plus the sum of the differences so far. The paper's own splitting (its Algorithm 2) has the same
-    optimum, and is slower.
+    z. x minimises the objective with a total of 1, separately in each part. z is the distribution nearest to
+    x plus the sum of the differences so far. The paper splits the problem differently (Algorithm 2), with the
+    same optimum, and is slower.
 
-    The result is z, so it is a distribution at every iteration. The objective is strongly convex, so the
-    distance is at most the gradient at z, without the part that the active constraints cancel, divided by the
+    The result is z, which is a distribution at every iteration. The objective is strongly convex. So the
+    distance is at most the gradient at z, without the part that active constraints cancel, divided by the
     smallest P_l. If the deepest levels have no weight, a node's share is divided equally among its leaves.
 
     Args:
@@ -122,10 +122,10 @@ def nearest_distribution(
 def admm(question: Question, *, tolerance: AboveZero = 1e-8, max_iterations: Iterations = 10_000) -> Estimate:
     """HH-ADMM (square-wave paper, section 4.3): non-negative least squares over all levels, with total 1.
 
-    A level's weight is its precision: its reports divided by the variance of a node's share. This is maximum
-    likelihood under normal noise, which is the paper's reason for least squares. The paper weights all nodes
-    equally (equation 2), which is the same if all levels have equal precision. Several services, or versions
-    of one, are averaged level by level, weighted by their precisions.
+    A level's weight is its precision: its reports divided by the variance of a node's share. That is maximum
+    likelihood under normal noise, the paper's reason for least squares. The paper weights all nodes equally
+    (equation 2), which is the same if all levels are equally precise. Several services, or versions of one,
+    are averaged level by level, weighted by precision.
 
     Args:
         question: what to estimate.

@@ -1,7 +1,7 @@
-"""What the reports of one channel say of its people's mean, and of the mean of their squares, on [0, 1].
+"""What one channel's reports say of its people's mean, and of their mean square, on [0, 1].
 
-Most mechanisms send numbers from a bounded range, and exact sums of them are used. If a mechanism's noise has
-a tail, the scores of the histogram are used instead (:mod:`ldpbeam.estimators.scores`).
+Most mechanisms send numbers from a bounded range, whose exact sums are used. If a mechanism's noise has a
+tail, the scores of the histogram are used instead (:mod:`ldpbeam.estimators.scores`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.scores import Scores, scores
 from ldpbeam.mechanisms import NumericMechanism, UnbiasedMechanism
 
-#: With a smaller coefficient, a report's square says nothing of the value's square.
+#: Below this coefficient, a report's square says nothing of the value's square.
 LEAST = 1e-6
 
 
@@ -25,7 +25,7 @@ class ChannelMean:
 
     Attributes:
         mechanism: the channel's mechanism.
-        scores: the scores that were taken for reports; None if the sums of reports were used.
+        scores: the scores that stand for reports; None if the sums of reports are used.
         reports: the number of reports, above zero.
         first: the mean of the unbiased numbers.
         second: the mean of their squares.
@@ -45,7 +45,7 @@ class ChannelMean:
 
     @property
     def square(self) -> float | None:
-        """An unbiased estimate of the mean of x^2; None if reports say nothing of it, as for SR."""
+        """An unbiased estimate of the mean of x^2; None if reports say nothing of it, as with SR."""
         if self.scores:
             return self._square
         c0, c1, c2 = self.mechanism.variance_polynomial
@@ -55,12 +55,12 @@ class ChannelMean:
 
     @property
     def square_weight(self) -> float:
-        """About one over the variance of ``square``, for reports far larger than the values."""
+        """About one over the variance of ``square``, if reports are far larger than the values."""
         c2 = 0.0 if self.scores else self.mechanism.variance_polynomial[2]
         return self.reports * ((1.0 + c2) / self.second) ** 2
 
     def noise(self, mean: float, square: float) -> float:
-        """The mean variance of a number given its value, for people with this mean and mean square."""
+        """The mean noise variance of a number, for people with this mean and mean square."""
         if self.scores:
             noise = self.scores.first.noise
             return float(np.clip(self.second - square, noise.min(), noise.max()))

@@ -1,9 +1,9 @@
 """Maximum-likelihood shares where columns are nearly orthogonal, by conjugate gradients with bounds.
 
-The log-likelihood of reports is concave in the shares. Under local hashing, and under randomised response,
-its Hessian on changes that sum to zero is nearly diagonal. So conjugate gradients in a diagonal metric need
-about fifteen steps where EM needs thousands. Shares that fall below zero are set to zero and stay there while
-the gradient keeps them there.
+The log-likelihood of reports is concave in the shares. Under local hashing and randomised response, its
+Hessian on changes that sum to zero is nearly diagonal, so conjugate gradients in a diagonal metric need about
+fifteen steps where EM needs thousands. A share that falls below zero is set to zero, and stays there as long
+as the gradient keeps it there.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ldpbeam.domains import Floats, Integers
 from ldpbeam.estimators.iteration import Fit, Trace
 from ldpbeam.estimators.products import products, spread
 
-#: At the end, the next step changes no share by more than this. EM's update is a shorter step.
+#: The iteration ends when the next step changes no share by more than this. EM's update is a shorter step.
 LARGEST_STEP = 1e-9
 #: The relative rounding error of a gradient; a smaller gradient is taken for zero.
 ROUNDING = 1e-13
-#: The metric is computed before these iterations, and before every tenth.
+#: The metric is computed before these iterations, and before every tenth one.
 RENEWED, PERIOD = (0, 1, 4), 10
-#: The least entry of the metric, relative to the largest one, and the least largest one: reports may tell
-#: nothing about some categories, or about all.
+#: The least entry of the metric relative to the largest, and the least value of the largest: reports may say
+#: nothing about some categories, or about any.
 LEAST_METRIC, LEAST_LARGEST = 1e-6, 1e-12
-#: If at most one in this many categories has a share, the others are left out until the end.
+#: If at most one in this many categories has a share, the solver leaves out the others until the end.
 FEW = 8
-#: The most of Newton's steps along a direction, and the relative change that ends them.
+#: The most Newton steps along a direction, and the relative change that ends them.
 LINE_STEPS, NEARLY_BEST = 30, 1e-3
 
 
@@ -68,7 +68,7 @@ def _squares(channel: Channel, x: Floats) -> Floats:
 
 
 def _of_categories(channel: Channel, chosen: Integers) -> Channel | None:
-    """The channel of some categories; None if a part of it is of all categories or none."""
+    """The channel of some categories; None if a part of it exists only for all categories."""
     if isinstance(channel, StackedChannel):
         parts = [_of_categories(part, chosen) for part in channel.channels]
         conjugates = [part for part in parts if part is not None]
@@ -82,10 +82,10 @@ class Likelihood:
     Attributes:
         channel: P(report bucket | category).
         seen: the report buckets with reports.
-        counts: the reports in each of them.
-        forward: from shares to the probability of each of them.
+        counts: the number of reports in each of ``seen``.
+        forward: from shares to the probability of each of ``seen``.
         total: the number of reports.
-        metric: the last metric that was computed, or None.
+        metric: the latest metric; None before the first.
     """
 
     def __init__(self, channel: Channel, seen: Integers, counts: Floats) -> None:
@@ -95,14 +95,14 @@ class Likelihood:
         self.metric: Floats | None = None
 
     def ratios(self, probabilities: Floats) -> Floats:
-        """The gradient / n: EM's update multiplies each weight by its ratio."""
+        """The gradient / n. EM's update multiplies each weight by its ratio."""
         return self._backward(self.counts / probabilities) / self.total
 
     def renew(self, probabilities: Floats, ratios: Floats) -> None:
         """Compute the metric: second derivatives of -log-likelihood / n, from w to all weight on a category.
 
-        With the entries a of the category's column it is the sum of count (a - probability)^2 /
-        probability^2, which is never negative.
+        For the entries a of the category's column it is the sum of count (a - probability)^2 / probability^2,
+        which is never negative.
         """
         squares = _squares(self.channel, spread(self.channel, self.seen, self.counts / probabilities**2))
         squares /= self.total
@@ -110,7 +110,7 @@ class Likelihood:
         self.metric = np.maximum(metric, LEAST_METRIC * max(float(metric.max()), LEAST_LARGEST))
 
     def of_categories(self, chosen: Integers) -> Likelihood | None:
-        """The likelihood if all other shares are zero; None if the channel has no such part."""
+        """The likelihood with all other shares at zero; None if the channel has no such part."""
         channel = _of_categories(self.channel, chosen)
         return None if channel is None else Likelihood(channel, self.seen, self.counts)
 
@@ -118,16 +118,16 @@ class Likelihood:
 def most_likely(channel: Channel, counts: Floats, trace: Trace, *, tolerance: float) -> Fit:
     """The shares of greatest likelihood, from uniform ones.
 
-    An iteration has a product with the channel and one with its transpose; one more with the channel if
-    shares reach zero; and one more with the transpose if it computes the metric. Let the ratio of a category
-    be the gradient of the log-likelihood over n, so that EM's update is share times ratio. As the
-    log-likelihood is concave, it is within n (greatest ratio - 1) of its maximum.
+    An iteration makes one product with the channel and one with its transpose; one more with the channel if
+    shares reach zero, and one more with the transpose if it computes the metric. A category's ratio is the
+    gradient of the log-likelihood over n, so that EM's update is share times ratio. The log-likelihood is
+    concave, so it is within n (greatest ratio - 1) of its maximum.
 
     Args:
         channel: P(report bucket | category), for which :func:`is_nearly_orthogonal`.
         counts: the reports in each report bucket, shape (report buckets,), with sum above zero.
-        trace: it counts the iterations; where it is full, the iteration ends, not converged.
-        tolerance: the iteration ends when the log-likelihood is within this of its maximum and the next step
+        trace: counts the iterations; once it is full, the solver ends, not converged.
+        tolerance: the solver ends when the log-likelihood is within this of its maximum and the next step
             changes no share by more than 1e-9, or when both are rounding errors.
     """
     seen = np.flatnonzero(counts)
@@ -135,7 +135,7 @@ def most_likely(channel: Channel, counts: Floats, trace: Trace, *, tolerance: fl
     weights = np.full(channel.shape[1], 1.0 / channel.shape[1])
     weights, ratios, converged = _ascend(whole, weights, trace, tolerance, until_few=True)
     while not converged and not trace.is_full:
-        # Most categories have no share: solve those that have one, then check all of them.
+        # Most categories have no share: solve for those that have one, then check all.
         many = 2 * int(np.count_nonzero(weights))
         likely = np.argsort(np.where(weights > 0.0, -np.inf, -ratios), kind="stable")[:many]
         chosen = np.sort(likely)
@@ -152,7 +152,7 @@ def most_likely(channel: Channel, counts: Floats, trace: Trace, *, tolerance: fl
 def _ascend(
     likelihood: Likelihood, weights: Floats, trace: Trace, tolerance: float, *, until_few: bool
 ) -> tuple[Floats, Floats, bool]:
-    """Iterate to the maximum; with ``until_few``, or until few categories have a share.
+    """Iterate to the maximum or, with ``until_few``, until few categories have a share.
 
     Returns:
         The weights, the ratios before the last step, and whether the weights are the maximum.
@@ -200,7 +200,7 @@ def _conjugate(
         return step
     length = float((before * metric) @ before)
     share = max(0.0, float((step * metric) @ (step - before)) / length) if length > 0.0 else 0.0
-    # Shares stay at zero if the step leaves them there, and the changes of the others sum to zero.
+    # A share stays at zero if the step leaves it there; the changes of the others sum to zero.
     free = (weights > 0.0) | (step > 0.0)
     joined = step + share * direction
     while True:
@@ -222,7 +222,7 @@ def _moved(
     length = best_length(counts, probabilities, change)
     moved = weights + length * direction
     if moved.min() < 0.0:
-        # Shares below zero become zero. If this is no ascent, the step ends where the first share is zero.
+        # Set negative shares to zero. If that is no ascent, end the step where the first share reaches zero.
         cut = np.maximum(moved, 0.0)
         cut /= cut.sum()
         reached = likelihood.forward(cut)

@@ -13,25 +13,25 @@ from ldpbeam.estimators.fixed_point import Curvature
 from ldpbeam.estimators.joint_likelihood import JointProducts
 from ldpbeam.estimators.linearised import block_starts, blocks_of
 
-#: With at most this many kinds of observations the curvature is not smooth: their likelihoods give it.
+#: With at most this many kinds of observations the curvature is not smooth, and comes from their likelihoods.
 FEW_KINDS = 32
-#: Up to this many value buckets, the curvature is computed for each.
+#: Up to this many value buckets, the curvature is computed bucket by bucket.
 FEW_BUCKETS = 128
-#: Else there are this many blocks times the square root of the value buckets, and at most this many: the
+#: With more, there are this many blocks times the square root of the value buckets, up to a maximum: the
 #: details of an estimate grow with that root.
 BLOCKS_PER_ROOT, MOST_BLOCKS = 4, 512
-#: Users of several services differ more: there are this many blocks of their likelihood.
+#: The number of blocks for users of several services, who differ more.
 BLOCKS_OF_USERS = 128
-#: It is computed from this many kinds of users, which give it to about a hundredth in every direction; and
-#: from at most this many entries (128 MB).
+#: The most kinds of users that the curvature is computed from, which give it to about a hundredth in every
+#: direction, and the most entries of their likelihoods (128 MB).
 SAMPLE, SAMPLE_ENTRIES = 20_000, 2**24
 
 
 def curvature_of(channel: Channel, seen: Integers) -> Curvature:
     """The curvature of a channel's likelihood, for the report buckets ``seen``.
 
-    A band is computed from its formula with fewer buckets; report buckets are put together too, because it
-    changes little between neighbours. Other channels are multiplied with each block.
+    A band is computed from its formula with fewer buckets. Report buckets are pooled too, because neighbours
+    differ little. Other channels are multiplied with each block.
     """
     rows, buckets = channel.shape
     if len(seen) <= FEW_KINDS:
@@ -91,7 +91,7 @@ def sampled_curvature(
 
 
 def _by_block(channel: Channel, blocks: int) -> tuple[Floats, Integers]:
-    """The mean likelihood of groups of report buckets by block of values, and each report bucket's group.
+    """The mean likelihood of groups of report buckets by block of values, and the group of every bucket.
 
     The shapes are (groups, blocks) and (report buckets,).
     """

@@ -20,7 +20,7 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.estimators.sparse_likelihood import is_of_bands, sparsest
 from ldpbeam.options import AboveZero, Iterations
 
-#: If all weights differ from the uniform ones by less than this, relatively, EM has hardly left its start.
+#: EM has hardly left its start if no weight differs from the uniform one by this part.
 NEARLY = 0.05
 
 
@@ -38,7 +38,7 @@ def fit_channel(
     Args:
         channel: P(report bucket | value bucket).
         counts: the reports in each report bucket, shape (report buckets,).
-        trace: it counts the iterations; where it is full, the iteration ends, not converged.
+        trace: counts the iterations; once it is full, the iteration ends, not converged.
         smoothing: whether to smooth each update (EMS).
         tolerance: as for :func:`maximise`.
         accelerated: whether to use :func:`accelerate`.
@@ -60,7 +60,7 @@ def fit_fixed_point(channel: Channel, counts: ArrayLike, trace: Trace) -> Fit:
 
 
 def likeliest(channel: Channel, counts: Floats, trace: Trace, *, tolerance: float) -> Fit | None:
-    """The weights of greatest likelihood, by the solver for the channel; None if there is none for it."""
+    """The weights of greatest likelihood, by the channel's solver; None if it has no solver."""
     if is_nearly_orthogonal(channel):
         return most_likely(channel, counts, trace, tolerance=tolerance)
     if not is_of_bands(channel):
@@ -78,15 +78,15 @@ def _uniform(channel: Channel) -> Floats:
 def default_tolerance(question: Question, smoothing: bool) -> float:
     """The default tolerance on the gain of the log-likelihood: 1e-3, or more for EM of waves.
 
-    If all mechanisms are waves, EM's tolerance is 1e-3 exp(least epsilon), as published for SW-EM. For other
-    mechanisms this would stop EM at its start: at epsilon 10 it is 22 units of likelihood.
+    If all mechanisms are waves, EM's tolerance is 1e-3 exp(least epsilon), as published for SW-EM. It would
+    stop EM at its start for other mechanisms: at epsilon 10 it is 22 units of likelihood.
     """
     waves = all(mechanism.stops_early for mechanism in question.mechanisms)
     return 1e-3 * math.exp(min(m.epsilon for m in question.mechanisms)) if waves and not smoothing else 1e-3
 
 
 def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:
-    """Warnings for an iteration that did not meet its tolerance, or met it almost at the start."""
+    """Warnings if an iteration did not meet its tolerance, or met it almost at the start."""
     uniform = 1.0 / len(fit.weights)
     if fit.converged and np.abs(fit.weights - uniform).max() < NEARLY * uniform:
         return (
@@ -104,7 +104,7 @@ def convergence_warnings(fit: Fit, tolerance: float) -> tuple[str, ...]:
 
 
 def fixed_point_warnings(fit: Fit) -> tuple[str, ...]:
-    """A warning for an iteration that did not reach the fixed point."""
+    """A warning if an iteration did not reach the fixed point."""
     if fit.converged:
         return ()
     return (
@@ -166,8 +166,8 @@ def em(
 ) -> Estimate:
     """The maximum-likelihood distribution of reports, by EM (square-wave paper, Algorithm 1).
 
-    Reports to several services, or versions of one, are treated as independent reports of one population. For
-    several services this is a composite likelihood; ``ule`` uses the joint one.
+    Reports to several services, or versions of one, count as independent reports of one population. For
+    several services that is a composite likelihood; ``ule`` uses the joint one.
 
     Args:
         question: what to estimate.
@@ -175,10 +175,10 @@ def em(
             waves 1e-3 exp(epsilon), as published for SW. Early stopping is part of this estimator.
         max_iterations: stop after this many iterations, with a warning.
         accelerated: whether to continue to the fixed point with larger steps (:func:`accelerate`); by default
-            only for composite likelihoods, because a count of a unary encoding has so little information that
-            plain EM would be very slow. With ``olh`` and ``grr`` it ends when the log-likelihood is within
-            the tolerance of its maximum and no share changes by more than 1e-9 (:func:`most_likely`). With
-            ``square_wave`` and ``piecewise`` it does too, and the distribution is sparse (:func:`sparsest`).
+            only for composite likelihoods: a count of a unary encoding says so little that plain EM would be
+            very slow. With ``olh`` and ``grr`` it ends when the log-likelihood is within the tolerance of its
+            maximum and no share changes by more than 1e-9 (:func:`most_likely`). So it does with
+            ``square_wave`` and ``piecewise``, whose distribution is then sparse (:func:`sparsest`).
     """
     return _estimate("em", question, False, tolerance, max_iterations, accelerated)
 
@@ -197,10 +197,9 @@ def ems(
         tolerance: stop when the gain of the summed log-likelihood is below this; by default 1e-3, as
             published. The fixed point does not depend on it.
         max_iterations: stop after this many iterations, with a warning.
-        accelerated: whether to find the fixed point (:func:`fixed_point`): the shares of which a further
-            update changes none by more than 1e-9. By default only composite likelihoods are iterated further,
-            as for :func:`em`: until an update is shorter than the tolerance, as a chi-square distance of all
-            counts.
+        accelerated: whether to find the fixed point (:func:`fixed_point`), where a further update changes no
+            share by more than 1e-9. By default only composite likelihoods are iterated further, as in
+            :func:`em`: until an update is shorter than the tolerance, as a chi-square distance of all counts.
     """
     return _estimate("ems", question, True, tolerance, max_iterations, accelerated)
 

@@ -27,8 +27,8 @@ class Estimate:
         frequencies: the share of people who have each key, shape (keys,); the shares need not sum to one.
         key_means: the mean value of the people who have each key, in the attribute's unit, shape (keys,).
         mean: the mean of the numeric values, in the attribute's unit.
-        standard_error: the standard error of the mean, in the attribute's unit, from the perturbation alone:
-            relative to the mean of the people who reported. None if unknown.
+        standard_error: the standard error of the mean, in the attribute's unit, relative to the mean of the
+            people who reported: from the perturbation alone. None if unknown.
         variance: the variance of the numeric values, in the attribute's unit squared.
         converged: whether the stopping rule was met; true if the estimator does not iterate.
         n_iterations: the number of iterations; 0 if the estimator does not iterate.
@@ -36,7 +36,7 @@ class Estimate:
         warnings: plain sentences that say what the user should change.
         details: further results of the estimator, by name.
         intervals: the confidence intervals of the fields above; None if they were not asked for.
-        pair: the answer for a pair of attributes; of the fields above it has only the first four.
+        pair: the answer for a pair of attributes, which has only the first four of these fields.
     """
 
     estimator: str

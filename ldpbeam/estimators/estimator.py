@@ -26,7 +26,7 @@ Check = Callable[[Attribute, Sequence[str]], None]
 
 
 def of_domains(kinds: Any, otherwise: str) -> Check:
-    """The check that the domain is of some kinds; ``otherwise`` says what is needed, and what to take."""
+    """A check that the domain is of some kind; ``otherwise`` says what is needed, and what to use instead."""
 
     def check(attribute: Attribute, services: Sequence[str]) -> None:
         if not isinstance(attribute.domain, kinds):
@@ -36,7 +36,7 @@ def of_domains(kinds: Any, otherwise: str) -> Check:
 
 
 def of_mechanisms(kind: type[Any], problem: str) -> Check:
-    """The check of :meth:`Attribute.mechanisms_of` that every mechanism has a base."""
+    """A check that every mechanism has a base, by :meth:`Attribute.mechanisms_of`."""
 
     def check(attribute: Attribute, services: Sequence[str]) -> None:
         attribute.mechanisms_of(services, kind, problem)
@@ -45,7 +45,7 @@ def of_mechanisms(kind: type[Any], problem: str) -> Check:
 
 
 def every(*checks: Check) -> Check:
-    """The check that several others hold, in their order."""
+    """A check that several others hold, in their order."""
 
     def check(attribute: Attribute, services: Sequence[str]) -> None:
         for part in checks:
@@ -55,7 +55,7 @@ def every(*checks: Check) -> Check:
 
 
 def of_one_channel(fits: Callable[[Any], object], what: str, otherwise: str) -> Check:
-    """The check that there is one service with one epsilon, whose mechanism fits; ``what`` says which do."""
+    """A check for one service with one epsilon, whose mechanism fits; ``what`` says which ones do."""
 
     def check(attribute: Attribute, services: Sequence[str]) -> None:
         versions = [attribute.versions[index] for index in attribute.versions_of(services)]
@@ -102,11 +102,10 @@ class Estimator:
         summary: one line about the method.
         function: a pure function of a question and options that returns an estimate. Its signature declares
             the options.
-        check: what it can answer.
+        check: raises an error for what it cannot answer.
         joins: whether it needs the joint histogram of users' services.
-        joins_where: for an estimator that uses a joint histogram and does not need it: a function of the
-            domain and the mechanisms of two or more services that tells whether it asks for one; None if it
-            never does.
+        joins_where: whether an estimator that can do without a joint histogram asks for one: a function of
+            the domain and of the mechanisms of two or more services. None if it never asks.
 
     Raises:
         TypeError: if the function's signature does not declare options.

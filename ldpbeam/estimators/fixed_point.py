@@ -1,13 +1,13 @@
 """The fixed point of EMS by Newton's method, for the reports of a service and for users of many services.
 
-A plain update of EMS multiplies the weights by the slopes of the likelihood and smooths them. Its fixed point
-is reached when a further update changes no share by more than :data:`LARGEST_CHANGE`. Plain updates need
-thousands of steps for that, because smoothing moves weight only from one bucket to the next. A Newton step
-solves the linearised equation instead (:mod:`ldpbeam.estimators.linearised`).
+A plain update of EMS multiplies the weights by the slopes of the likelihood and smooths them. The fixed point
+is reached when a further update changes no share by more than :data:`LARGEST_CHANGE`. Plain updates take
+thousands of steps, because smoothing moves weight only from one bucket to the next. A Newton step solves the
+linearised equation instead (:mod:`ldpbeam.estimators.linearised`).
 
-:meth:`Newton.step` makes a :class:`State` from another. There is a function for each way in which steps can
+:meth:`Newton.step` turns one :class:`State` into the next. One function handles each way in which a step can
 go wrong: :func:`at_least`, :func:`held`, :func:`with_the_update`, :func:`bounded`, :func:`shortened`,
-:func:`rate_of`, and :attr:`State.growing`. The step that ends at the fixed point needs no evaluation.
+:func:`rate_of`, and :attr:`State.growing`. The step that ends at the fixed point takes no evaluation.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from ldpbeam.estimators.products import Products
 
 #: At the fixed point a further plain update changes no share by more than this.
 LARGEST_CHANGE = 1e-9
-#: And at most this share of all weight is still to be moved, as the last Newton steps say.
+#: And at most this share of all weight has still to move, judging by the last Newton steps.
 LARGEST_MOVE = 3e-7
-#: The least and the greatest rate of convergence that are believed, the rate before two steps give one, and
-#: the longest step in estimates of the remaining move.
+#: The bounds of a rate of convergence, the rate before two steps give one, and the longest step that
+#: estimates of the remaining move allow.
 FASTEST, SLOWEST, UNKNOWN, LONGEST = 0.05, 0.99, 0.5, 30.0
-#: A held weight that would grow gets the share LIFT of all weight, at most MOST_LIFTS times.
+#: A held weight that would grow is given the share LIFT of all weight, at most MOST_LIFTS times.
 LIFT, MOST_LIFTS = 1e-3, 5
-#: A bucket is held near zero if all others as near as this part of the buckets are too: else the tail of a
-#: distribution would grow by one bucket per step.
+#: A bucket is held near zero if all buckets within this part of the range are near zero too: otherwise the
+#: tail of a distribution would grow by one bucket per step.
 AROUND = 256
-#: Newton steps, before the solver continues with larger plain updates.
+#: The most Newton steps before the solver continues with larger plain updates.
 MOST_STEPS = 100
-#: After this many steps, steps are cut shorter and shorter while they are still long.
+#: After this many steps, further steps are cut shorter and shorter while they are longer than LONG.
 PATIENCE, LONG = 20, 0.01
-#: Then the solver looks this often, in iterations of two or three updates, whether it has arrived.
+#: How often larger updates check for the fixed point, in iterations of two or three updates.
 CHECK_EVERY = 50
 #: A step changes a weight by at most these factors, as logarithms. A weight below ``FAINT`` of the uniform
-#: one may increase by the last factor, up to ``FAINT``: it hardly changes the likelihood.
+#: one may rise by ``FAINT_RISE``, up to ``FAINT``, because it hardly changes the likelihood.
 LARGEST_FALL, LARGEST_RISE, FAINT_RISE, FAINT = -4.0, 2.0, 6.0, 1e-4
-#: Weights are at least this, relative to the uniform weight: far below what is asked of a share.
+#: The least weight, relative to the uniform one: far below the accuracy that is asked of a share.
 LEAST = 1e-10
 
 
@@ -53,7 +53,7 @@ LEAST = 1e-10
 class Curvature:
     """The curvature H = sum over k of h_k a_k a_k' as B' M B, where a_k is the likelihood of kind k.
 
-    It need not be exact: it changes how many steps there are, not the result.
+    It need not be exact: it affects the number of steps, not the result.
 
     Attributes:
         means: from h = ``counts / forward(weights)**2 / n``, shape (kinds,), to M, shape (rows, rows).
@@ -67,7 +67,7 @@ class Curvature:
 
 @dataclass(frozen=True)
 class State:
-    """Where Newton's method is, after one evaluation, and the step that it would take next.
+    """Where Newton's method stands after one evaluation, and the step that it would take next.
 
     Attributes:
         before: the weights before they are smoothed, shape (value buckets,), all above zero.
@@ -75,10 +75,10 @@ class State:
         slopes: of the likelihood over the number of observations, shape (value buckets,), all above zero.
         likelihood: the log-likelihood of the weights.
         ahead: the weights before they are smoothed after the next step, shape (value buckets,).
-        move: the share of all weight that the next step would move, were it not bounded.
-        rate: how much shorter the next step is than the last one.
+        move: the share of all weight that the next step would move if it were not bounded.
+        rate: the length of the next step relative to the last one.
         steps: the number of steps so far.
-        lifts: how often weights that were held have been lifted.
+        lifts: how often held weights have been lifted.
     """
 
     before: Floats
@@ -93,14 +93,14 @@ class State:
 
     @functools.cached_property
     def growing(self) -> Floats | None:
-        """Where weights that are held near zero would grow: shares to lift them by, or None if nowhere."""
+        """The shares by which to lift weights that are held near zero and would grow; None if none would."""
         if self.lifts == MOST_LIFTS:
             return None
         return Smoothing(len(self.weights)).growing(self.weights, self.slopes)
 
     @property
     def is_settled(self) -> bool:
-        """Whether a plain update moves little, and so would more steps after the next one."""
+        """Whether a plain update moves little, and so do all steps after the next one."""
         missing = self.move * self.rate / (1.0 - self.rate)
         return missing <= LARGEST_MOVE and change_of_update(self.weights, self.slopes) <= LARGEST_CHANGE
 
@@ -125,7 +125,7 @@ class Newton:
     curvature: Curvature
 
     def start(self, weights: Floats) -> State:
-        """The state of some weights before they are smoothed, shape (value buckets,), with sum 1."""
+        """The state of weights before smoothing, shape (value buckets,), with sum 1."""
         return self._at(at_least(weights), np.inf, 0, 0)
 
     def step(self, state: State) -> State:
@@ -136,7 +136,7 @@ class Newton:
         return self._at(state.ahead, state.move, state.steps + 1, state.lifts)
 
     def _at(self, before: Floats, last_move: float, steps: int, lifts: int) -> State:
-        """The state of weights before they are smoothed, with one evaluation."""
+        """The state of weights before smoothing, with one evaluation."""
         weights, n = smooth(before), self.counts.sum()
         probabilities, slopes = self.products.evaluate(weights, self.counts)
         slopes = np.maximum(slopes / n, np.finfo(np.float64).tiny)
@@ -162,15 +162,15 @@ def change_of_update(weights: Floats, slopes: Floats) -> float:
 
 
 def at_least(before: Floats) -> Floats:
-    """Weights of zero or nearly zero, raised to the least weight: their logarithms are finite."""
+    """The weights, raised to the least weight, so that their logarithms are finite."""
     return np.maximum(before, LEAST / len(before))
 
 
 def held(before: Floats, residual: Floats) -> NDArray[np.bool_]:
     """Which buckets a step leaves where they are, shape (value buckets,).
 
-    A bucket with the least weight would fall further, and the residual of the logarithm of so small a weight
-    is large. It is held if all buckets near it have the least weight too; beyond the ends there are none.
+    A bucket at the least weight would fall further, and the logarithm of such a small weight has a large
+    residual. The bucket is held if all buckets near it are at the least weight too.
     """
     buckets = len(before)
     around = max(1, buckets // AROUND)
@@ -185,14 +185,14 @@ def held(before: Floats, residual: Floats) -> NDArray[np.bool_]:
 def with_the_update(step: Floats, residual: Floats, weights: Floats) -> Floats:
     """The step, or the plain update if the step goes against it.
 
-    The residual is the plain update in logarithms. Far from the fixed point the linearised equation can have
-    its solution on the other side, and steps would go to and fro.
+    The residual is the plain update in logarithms. Far from the fixed point, the solution of the linearised
+    equation can lie on the other side, and steps would go to and fro.
     """
     return step if weights @ (step * residual) >= 0.0 else residual
 
 
 def shortened(steps: int, move: float) -> float:
-    """The share of its bounds that a step may use: less and less if steps are long for too long."""
+    """The share of its bounds that a step may use, which shrinks if steps stay long for too long."""
     return float(0.5 ** max(0, (steps - PATIENCE) // 5)) if move > LONG else 1.0
 
 
@@ -205,7 +205,7 @@ def bounded(step: Floats, before: Floats, share: float) -> Floats:
 
 
 def rate_of(move: float, last_move: float) -> float:
-    """How much shorter a step is than the last one, as far as that is believed."""
+    """The length of a step relative to the last one, within the bounds of what is believed."""
     return min(max(move / last_move, FASTEST), SLOWEST) if 0.0 < last_move < np.inf else UNKNOWN
 
 
@@ -214,13 +214,13 @@ def fixed_point(
 ) -> Fit:
     """The fixed point of EMS from any start, for any likelihood that is linear in the weights.
 
-    Each iteration is one evaluation. If Newton's method does not arrive, larger plain updates go on.
+    Each iteration is one evaluation. If Newton's method does not arrive, larger plain updates take over.
 
     Args:
         products: the products with the likelihoods of the kinds of observations.
         counts: the number of observations of each kind, shape (kinds,), all above zero.
         start: the first weights, shape (value buckets,), with sum 1; at least three.
-        trace: it counts the iterations; where it is full, the iteration ends, not converged.
+        trace: counts the iterations; once it is full, the solver ends, not converged.
         curvature: the curvature of the likelihood.
     """
     newton = Newton(products, counts, curvature)
@@ -236,7 +236,7 @@ def fixed_point(
 
 
 def _larger_updates(products: Products, counts: Floats, weights: Floats, trace: Trace) -> Fit:
-    """What remains to the fixed point, by SQUAREM, which needs no curvature and always ends."""
+    """The rest of the way to the fixed point, by SQUAREM, which needs no curvature and always ends."""
     while not trace.is_full:
         done = len(trace.likelihoods)
         part = Trace(min(CHECK_EVERY, trace.most - done), trace.progress, trace.before + done)

@@ -1,8 +1,8 @@
 """Frequencies from unbiased shares: inversion, corrections that give a distribution, and a closed-form MLE.
 
-The unbiased shares may be of categories, or of the bins and leaves of a numeric range (CFO with binning, HH
-and HaarHRR of the square-wave paper). A bin's share is then divided equally among its parts: its value
-buckets, or its values if the domain has a step.
+Unbiased shares are of categories, or of the bins or leaves of a numeric range (CFO with binning, HH and
+HaarHRR of the square-wave paper). A bin's share is divided equally among its parts: its value buckets, or its
+values if the domain has a step.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ldpbeam.mechanisms import CategoricalMechanism, FrequencyMechanism
 from ldpbeam.mechanisms.at_values import bins_of_values
 from ldpbeam.options import AboveZero, Share
 
-#: With at least this many leaves, corrections of single leaves' shares are misleading.
+#: From this many leaves on, correcting the shares of single leaves is misleading.
 MANY_BINS = 64
-#: A count with a lower expectation is not approximately normal.
+#: A count that is expected to be lower is not approximately normal.
 FEW_BY_CHANCE = 10.0
 
 
 def norm_sub(frequencies: ArrayLike) -> Floats:
-    """The nearest distribution: negative shares become 0, a constant is subtracted from the others, sum 1.
+    """The nearest distribution: a constant is subtracted from the shares, and negative ones become 0.
 
     Norm-Sub (square-wave paper, section 4.1; mixture-reduction paper, appendix E) iterates. Its limit is the
     Euclidean projection on the simplex, which this function computes by sorting.
@@ -43,22 +43,22 @@ def norm_sub(frequencies: ArrayLike) -> Floats:
 
 
 def norm_cut(frequencies: ArrayLike) -> Floats:
-    """Negative shares become 0, then the smallest ones, until the sum of the others is at most 1.
+    """Set negative shares to 0, then the smallest ones, until the others sum to at most 1.
 
-    This is Norm-Cut (Wang et al., NDSS 2020). If the sum of the positive shares is below 1, it is not
-    changed. The largest share is kept even if it alone is above 1.
+    This is Norm-Cut (Wang et al., NDSS 2020). Positive shares that sum to less than 1 stay as they are. The
+    largest share is kept even if it alone exceeds 1.
     """
     values = np.maximum(np.asarray(frequencies, dtype=np.float64), 0.0)
     order = np.argsort(-values, kind="stable")
     within = np.cumsum(values[order]) <= 1.0 + 1e-12
-    # The largest share is always kept: without it no share would be left.
+    # Without the largest share none would be left.
     within[0] = True
     values[order[~within]] = 0.0
     return values
 
 
 def norm_mul(frequencies: ArrayLike) -> Floats:
-    """Negative shares become 0, the others are scaled to sum 1 (Norm-Mul; Wang et al., NDSS 2020).
+    """Set negative shares to 0 and scale the others to sum 1 (Norm-Mul; Wang et al., NDSS 2020).
 
     At least one share must be above zero.
     """
@@ -70,9 +70,8 @@ def norm_mul(frequencies: ArrayLike) -> Floats:
 def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats:
     """The exact maximum-likelihood frequencies of a diagonal channel such as GRR's, by sorting.
 
-    Let g = q + (p - q) f. At the likelihood's maximum, g = C / mu for the categories with f above zero, and
-    g = q for the others, where mu makes g sum to one. The categories with f above zero have the largest
-    counts.
+    Let g = q + (p - q) f. At the maximum, g = C / mu for the categories with f above zero, which have the
+    largest counts, and g = q for the others, where mu makes g sum to one.
 
     Args:
         histogram: counts, shape (size,), with sum above zero.
@@ -93,7 +92,7 @@ def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats
 
 
 def bins_of_parts(attribute: Attribute, bins: int) -> Integers:
-    """The bin of each part, ascending, shape (parts,); every bin has one or more."""
+    """The bin of each part, ascending, shape (parts,); no bin is empty."""
     if values := number_of_values(attribute.domain):
         return bins_of_values(values, bins)
     return np.repeat(np.arange(bins), attribute.value_buckets // bins)
@@ -120,8 +119,8 @@ class ChannelShares:
         mechanism: its mechanism.
         reports: the number of reports.
         shares: the unbiased shares, shape (bins,).
-        precision: the weight beside other channels, which is the inverse of the variance of a rare share:
-            that of the perturbation, plus ``question.apart`` times the average sampling variance of a share,
+        precision: the channel's weight: one over the variance of a rare share. That is the variance of the
+            perturbation, plus ``question.apart`` times the average sampling variance of a share,
             (1 - 1/bins)/bins.
     """
 
@@ -133,7 +132,7 @@ class ChannelShares:
 
 
 def channel_shares(question: Question) -> Iterator[ChannelShares]:
-    """What each channel in use says of shares; all mechanisms must give unbiased shares."""
+    """What each channel in use says of shares; every mechanism must give unbiased shares."""
     apart = question.apart
     for index in question.versions:
         mechanism: FrequencyMechanism = question.mechanism(index)
@@ -145,9 +144,9 @@ def channel_shares(question: Question) -> Iterator[ChannelShares]:
 
 
 def unbiased_shares(question: Question) -> tuple[Floats, float]:
-    """Unbiased shares of categories or parts of bins, and the variance of that of a rare category or bin.
+    """Unbiased shares of categories or parts of bins, and the variance of a rare category's or bin's share.
 
-    Services and their versions are weighted by their precision.
+    Services and their versions are weighted by precision.
     """
     totals, weight, noise = [], 0.0, 0.0
     for channel in channel_shares(question):
@@ -158,7 +157,7 @@ def unbiased_shares(question: Question) -> tuple[Floats, float]:
 
 
 def leaf_warnings(question: Question) -> tuple[str, ...]:
-    """A warning for trees with many leaves: a correction of each noisy leaf gives a bias of all."""
+    """A warning for trees with many leaves, where correcting every noisy leaf biases them all."""
     mechanisms: list[FrequencyMechanism] = question.mechanisms
     if any(mechanism.of_levels and mechanism.bins >= MANY_BINS for mechanism in mechanisms):
         return ("single leaves' shares are mostly noise, and repairing each biases all: use admm or ems",)
@@ -212,7 +211,7 @@ def _above(question: Question, name: str, deviations: float, note: str) -> Estim
 
 
 def _few_by_chance(question: Question) -> tuple[str, ...]:
-    """A warning if a category that nobody has is reported so rarely that its share is far from normal."""
+    """A warning if reports of a category that nobody has are so rare that its share is far from normal."""
     for index, mechanism in zip(question.versions, question.mechanisms, strict=True):
         if isinstance(mechanism, CategoricalMechanism) and mechanism.names_one:
             _, q = mechanism.support_probabilities or (1.0, 1.0)
@@ -228,7 +227,7 @@ def _few_by_chance(question: Question) -> tuple[str, ...]:
 def base_cut(question: Question, *, deviations: AboveZero = 2.0) -> Estimate:
     """Base-Cut: shares below two standard deviations become 0 (mixture-reduction paper, section V-A).
 
-    The other shares are not changed, so the sum is not one. Appendix E of the paper describes Norm-Cut under
+    The other shares stay as they are, so the sum is not one. Appendix E of the paper describes Norm-Cut under
     this name.
 
     Args:
@@ -241,13 +240,12 @@ def base_cut(question: Question, *, deviations: AboveZero = 2.0) -> Estimate:
 def threshold(question: Question, *, significance: Share = 0.05) -> Estimate:
     """The significance threshold: shares that are not significantly above zero become 0.
 
-    If nobody had any of the categories, the probability that *any* of them reaches the threshold would be
-    about ``significance`` (Bonferroni; RAPPOR, CCS 2014, section 4; Wang et al., USENIX Security 2017,
-    section 5).
+    If nobody had any of the categories, *any* of them would reach the threshold with a probability of about
+    ``significance`` (Bonferroni; RAPPOR, CCS 2014, section 4; Wang et al., USENIX Security 2017, section 5).
 
     Args:
         question: what to estimate.
-        significance: about the probability that any category that nobody has is kept.
+        significance: about the probability of keeping any category that nobody has.
     """
     bins = question.mechanisms[0].bins
     deviations = -float(ndtri(min(significance / bins, 0.5)))
@@ -257,7 +255,7 @@ def threshold(question: Question, *, significance: Share = 0.05) -> Estimate:
 def mle(question: Question) -> Estimate:
     """Maximum-likelihood frequencies in closed form, where reports name categories (GRR, unary encodings).
 
-    They are exact for GRR. For unary encodings the likelihood is a composite one, that of a random set bit of
+    They are exact for GRR. For unary encodings the likelihood is a composite one: that of a random set bit of
     a report, whose channel has the form of GRR's.
     """
     (index,) = question.versions
@@ -281,7 +279,7 @@ check_frequencies = of_mechanisms(
 
 
 def check_bins(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that every channel gives unbiased shares of equally many bins.
+    """Check that every channel gives unbiased shares of the same number of bins.
 
     Raises:
         ValueError: if a channel gives no unbiased shares, or the numbers of bins differ.

@@ -1,4 +1,4 @@
-"""The EM iteration, plain and accelerated, for any likelihood that is linear in the weights."""
+"""EM, plain and accelerated, for any likelihood that is linear in the weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ldpbeam.domains import Floats
 from ldpbeam.estimators.products import Products
 from ldpbeam.estimators.question import Progress
 
-#: Fewer buckets than this are not smoothed.
+#: Distributions over fewer buckets are not smoothed.
 LEAST_SMOOTHED = 3
 
 
@@ -32,7 +32,7 @@ class Fit:
 
     @property
     def course(self) -> dict[str, Any]:
-        """The fields of an estimate that say how the iteration went."""
+        """The fields of an estimate that describe the iteration."""
         return {
             "converged": self.converged,
             "n_iterations": len(self.log_likelihoods),
@@ -42,12 +42,12 @@ class Fit:
 
 @dataclass
 class Trace:
-    """The log-likelihoods of an iteration so far, and how many it may have.
+    """The log-likelihoods of an iteration so far, and its most iterations.
 
     Attributes:
         most: the most iterations.
         progress: called after every iteration; None for nothing.
-        before: how many iterations came before this one, for ``progress``.
+        before: how many iterations came before the first, for ``progress``.
         likelihoods: the log-likelihood before each update, summed over observations.
     """
 
@@ -58,7 +58,7 @@ class Trace:
 
     @property
     def is_full(self) -> bool:
-        """Whether there were as many iterations as there may be."""
+        """Whether there were ``most`` iterations."""
         return len(self.likelihoods) >= self.most
 
     def tell(self, likelihood: float) -> None:
@@ -68,14 +68,14 @@ class Trace:
             self.progress(self.before + len(self.likelihoods), likelihood)
 
     def fit(self, weights: Floats, converged: bool) -> Fit:
-        """The result, if the iteration ends here."""
+        """The result of an iteration that ends here."""
         return Fit(weights, np.array(self.likelihoods), converged)
 
 
 def smooth(weights: Floats) -> Floats:
     """EMS's smoothing step: (1, 2, 1)/4 inside and (2, 1)/3 at both ends, scaled to sum 1.
 
-    The source is Li et al., SIGMOD 2020, section 5.5; widely copied code does not smooth the last bucket.
+    See Li et al., SIGMOD 2020, section 5.5. Widely copied code leaves the last bucket unsmoothed.
     """
     if len(weights) < LEAST_SMOOTHED:
         return weights
@@ -96,10 +96,10 @@ def maximise(
         products: the products with the likelihoods of the kinds of observations.
         counts: the number of observations of each kind, shape (kinds,), all above zero.
         start: the first weights, shape (value buckets,), with sum 1.
-        trace: it counts the iterations; where it is full, the iteration ends, not converged.
-        smoothing: whether each update is smoothed (EMS).
+        trace: counts the iterations; once it is full, the iteration ends, not converged.
+        smoothing: whether to smooth each update (EMS).
         tolerance: the iteration stops when the gain of the summed log-likelihood is below this. The gain is
-            *signed*, so a decrease, which is possible with EMS, stops the iteration too.
+            *signed*: a decrease, which can happen with EMS, stops the iteration too.
     """
     total, weights, last = counts.sum(), start, -math.inf
     while not trace.is_full:
@@ -127,14 +127,14 @@ def accelerate(
 ) -> Fit:
     """The fixed point of :func:`maximise`, by SQUAREM (Varadhan and Roland, Scand. J. Stat. 2008, scheme S3).
 
-    Two updates give a direction and its curvature. A longer step along them is kept if it is not less likely
-    than the first of the two updates. This function is for estimators that are the fixed point. Estimators
-    of which early stopping is a part need plain iterations. The arguments are those of :func:`maximise`; an
-    iteration is two or three updates.
+    Two updates give a direction and its curvature. A longer step along them is kept unless it is less likely
+    than the first of the two updates. Use this function for estimators that are the fixed point; those that
+    include early stopping need plain iterations. The arguments are those of :func:`maximise`. An iteration is
+    two or three updates.
 
-    Without ``tested``, a longer step is kept whatever its likelihood is. EMS does not maximise the
-    likelihood: from the uniform start it increases most of the way to the fixed point, but from another start
-    it mostly decreases, and the test would reject most longer steps.
+    Without ``tested``, a longer step is kept whatever its likelihood. EMS does not maximise the likelihood:
+    from the uniform start the likelihood rises most of the way to the fixed point, but from other starts it
+    mostly falls, and the test would reject most longer steps.
     """
     total, weights, converged = counts.sum(), start, False
 

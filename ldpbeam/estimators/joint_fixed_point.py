@@ -2,11 +2,11 @@
 
 Let L be the likelihoods of the kinds of users, c their counts, n the number of users, w the weights, and
 g = L' (c / L w) / n. A plain update replaces w by w g, or by S (w g) scaled to sum 1 where S smooths. Each
-step evaluates g exactly, with all kinds. The curvature H = L' diag(c / (n (L w)^2)) L is that of a sample of
-the kinds. The fixed point does not depend on the sample, which only decides how much closer a step comes.
+step evaluates g exactly, over all kinds. The curvature H = L' diag(c / (n (L w)^2)) L comes from a sample of
+the kinds. The fixed point does not depend on the sample, which only decides how far a step gets.
 
-With smoothing, the solver is that of one service (:mod:`ldpbeam.estimators.fixed_point`). Without, the fixed
-point is the likeliest distribution, in which many weights are zero. A step maximises the quadratic
+With smoothing, the solver is that of one service (:mod:`ldpbeam.estimators.fixed_point`). Without smoothing,
+the fixed point is the likeliest distribution, which has many weights of zero. A step maximises the quadratic
 approximation of the likelihood over weights of zero or more (Kim, Carbonetto, Stephens and Anitescu, J.
 Comput. Graph. Stat. 2020).
 """
@@ -38,8 +38,8 @@ def fit_users(
         products: the products with the likelihoods of the kinds.
         counts: the number of users of each kind, shape (kinds,), all above zero.
         value_buckets: the number of value buckets; without smoothing, time grows with its cube.
-        trace: it counts the evaluations of all users; where it is full, the solver ends, not converged.
-        smoothing: whether each update is smoothed (EMS); fewer than three buckets are not.
+        trace: counts the evaluations of all users; once it is full, the solver ends, not converged.
+        smoothing: whether to smooth each update (EMS), if there are three buckets or more.
     """
     start = np.full(value_buckets, 1.0 / value_buckets)
     if not smoothing or value_buckets < LEAST_SMOOTHED:

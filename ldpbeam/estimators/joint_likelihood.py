@@ -17,18 +17,17 @@ from ldpbeam.statistics import Statistic
 
 #: The most entries of the likelihoods of all kinds of users, if they are one matrix (64 MB).
 MATRIX_ENTRIES = 2**23
-#: The same of a joint histogram that keeps rows of users, whose products are faster in single precision.
+#: The same for a joint histogram that keeps rows of users, whose products are faster in single precision.
 FEW_ENTRIES = 2**20
-#: Up to this many cells per kind, a table of all cells is preferred to that matrix: its products are matrix
-#: times matrix, which was measured twenty times faster per entry than matrix times vector.
+#: Up to this many cells per kind, a table of all cells is preferred to that matrix: it multiplies matrices,
+#: which was measured to be twenty times faster per entry than matrix times vector.
 TABLE_CELLS_PER_KIND = 16
 
 
 class JointProducts(Products, Protocol):
     """The likelihoods of kinds of users.
 
-    Each row is scaled to a largest entry of one, or near it, so that products over many services do not
-    underflow.
+    Each row is scaled to a largest entry of about one, so that products over many services do not underflow.
     """
 
     def rows(self, chosen: Integers) -> Floats:
@@ -37,7 +36,7 @@ class JointProducts(Products, Protocol):
 
 
 class Matrix(JointProducts):
-    """The likelihoods of few kinds of users as one matrix."""
+    """The likelihoods of a few kinds of users, as one matrix."""
 
     def __init__(self, log_axes: Sequence[Floats], places: Integers) -> None:
         logs = np.zeros((len(places), log_axes[0].shape[1]))
@@ -59,9 +58,9 @@ class Matrix(JointProducts):
 
 
 class Table(JointProducts):
-    """The likelihoods of all cells as ``(left * weights) @ right.T``, with the services on two sides.
+    """The likelihoods of all cells as ``(left * weights) @ right.T``, with some services on either side.
 
-    The time of a product depends on the table's size and not on the number of users.
+    The time of a product depends on the size of the table, not on the number of users.
     """
 
     def __init__(self, log_axes: Sequence[Floats], places: Integers) -> None:
@@ -102,13 +101,14 @@ class JointLikelihood:
     (:func:`ldpbeam.channels.with_ends`).
 
     A kind of user is a cell of the joint histogram: for each service, the bucket of the user's report, or
-    "no report", whose likelihood is one. Sizes alone decide whether they are a :class:`Matrix`, a
-    :class:`Table` or :class:`~ldpbeam.estimators.user_rows.UserRows`.
+    "no report", whose likelihood is one. The likelihoods are a :class:`Matrix`, a :class:`Table` or
+    :class:`~ldpbeam.estimators.user_rows.UserRows`, depending on sizes alone.
 
     Attributes:
         counts: the number of users of each kind, shape (kinds,).
         digits: each kind's cell on each service's axis, shape (kinds, services); 0 is "no report".
-        log_axes: for each service, log P(axis cell | value bucket) of the cells that occur; 0 for no report.
+        log_axes: for each service, log P(axis cell | value bucket) of the cells that occur; 0 for "no
+            report".
         places: the index of each kind's cell among those that occur, shape (kinds, services).
         products: the products with the likelihoods.
         log_scale: the sum over users of the logarithm of the row's scale.
@@ -151,8 +151,8 @@ def marginal(
 
     Returns:
         (digits, counts): each kind's cell on the axis of each service, shape (kinds, services), and the
-        number of its users, shape (kinds,). Users who answered none of the services are left out. Digits have
-        the smallest integer type that holds them.
+        number of its users, shape (kinds,). Users who answered none of the services are left out. Digits are
+        of the smallest integer type that holds them.
     """
     shape = dict(zip(attribute.joint_services, attribute.joint_shape, strict=True))
     digits_of_cells = joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells)

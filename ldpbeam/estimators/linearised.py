@@ -6,10 +6,10 @@ fixed point u = w g. Newton's method in log u solves J d = log(w g) - log u, wit
     J = (I - diag(1/w) S U / s) + 1 m' + diag(1/g) H (S U / s - w m'),
 
 where U = diag(u), m has the column sums of S U / s, and H = A' diag(c / (n (A w)^2)) A. The first bracket is
-tridiagonal. H has as many rows as there are buckets, but a channel with noise blurs, so H is smooth. Its
-entries are replaced by the means of blocks of neighbouring buckets. Few kinds of observations have an H of
-low rank. With K blocks or rank K, J is a tridiagonal matrix plus one of rank K + 1, whose inverse needs one
-dense system of that size (Woodbury's formula).
+tridiagonal. H has one row per bucket, but it is smooth, because a noisy channel blurs. Its entries are
+replaced by their means over blocks of neighbouring buckets. With few kinds of observations, H has a low rank.
+With K blocks or rank K, J is a tridiagonal matrix plus one of rank K + 1, and its inverse takes one dense
+system of that size (Woodbury's formula).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dgtsv
 
 from ldpbeam.domains import Floats, Integers
 
-#: Added to the diagonal of the tridiagonal matrix, which would be singular without it.
+#: Added to the diagonal of the tridiagonal matrix, which would otherwise be singular.
 SHIFT = 3e-6
 #: Slower growth per update is ignored.
 SLOWEST_GROWTH = 1e-6
@@ -47,11 +47,11 @@ class Smoothing:
         self.columns[:-1] += self.below
 
     def growing(self, weights: Floats, slopes: Floats) -> Floats | None:
-        """Where faint weights would grow under updates of a fixed point: shares, or None if nowhere.
+        """The shares with which faint weights would grow under updates of a fixed point; None if none would.
 
         Updates of faint weights are linear: w <- S diag(g) w. At the fixed point, the weights are a positive
-        eigenvector of this matrix, so its eigenvalue is the largest of all (Perron and Frobenius). If another
-        eigenvalue is larger, its eigenvector grows, however faint it is.
+        eigenvector of this matrix, so their eigenvalue is the largest (Perron and Frobenius). If there is a
+        larger eigenvalue, its eigenvector grows, however faint it is.
         """
         beside = np.sqrt(self.above * slopes[1:] * self.below * slopes[:-1])
         top = len(slopes) - 1
@@ -64,7 +64,7 @@ class Smoothing:
 
 
 def block_starts(buckets: int, blocks: int) -> Integers:
-    """The first bucket of each block, shape (blocks,); a bucket is in the block that has its midpoint."""
+    """The first bucket of each block, shape (blocks,); a bucket belongs to the block with its midpoint."""
     return np.ceil(np.arange(blocks) * buckets / blocks - 0.5).astype(np.int64).clip(0)
 
 
@@ -75,16 +75,16 @@ def blocks_of(buckets: int, blocks: int) -> tuple[Integers, Integers]:
 
 
 class Linearised:
-    """J at some weights, where H = B' M B.
+    """J at given weights, where H = B' M B.
 
     Args:
         before: u, shape (buckets,), all above zero.
         weights: w = S u / sum(S u), shape (buckets,).
         slopes: g, shape (buckets,), all above zero.
         means: M, shape (rows, rows).
-        held: buckets whose u stays, bool, shape (buckets,): their rows of J are those of the identity.
-        basis: B, shape (rows, buckets). By default each row is one in a block of buckets and else zero, and M
-            has the means of H over pairs of blocks; there are at most half as many blocks as buckets.
+        held: the buckets whose u stays, bool, shape (buckets,): their rows of J are those of the identity.
+        basis: B, shape (rows, buckets). By default a row is one in a block of buckets and zero elsewhere, and
+            M has the means of H over pairs of blocks, which are at most half as many as the buckets.
     """
 
     def __init__(
@@ -145,11 +145,12 @@ class Linearised:
         return moved
 
     def _responses(self) -> Floats:
-        """What :meth:`_projected` makes of S U T^-1 R / s for the tridiagonal T, shape (1 + rows, 1 + rows).
+        """:meth:`_projected` of S U T^-1 R / s for the tridiagonal T, shape (1 + rows, 1 + rows).
 
-        The columns of R are ``free``, and ``per_slope`` times each row of B. With blocks, the last bucket of
-        each separates it from the next: given x at these, x inside a block is a combination of four solutions
-        that are found for all blocks at once. What remains is tridiagonal in the separating buckets.
+        The columns of R are ``free``, and ``per_slope`` times each row of B. The last bucket of a block
+        separates it from the next block. Given x at the separating buckets, x inside a block is a combination
+        of four solutions, which are found for all blocks at once. What remains is tridiagonal in the
+        separating buckets.
         """
         if self.basis is not None:
             right = np.vstack((self.free, self.per_slope * self.basis)).T
@@ -173,12 +174,12 @@ class Linearised:
         after = np.append(self.upper, 0.0)[ends]
         previous, following = np.maximum(ends - 1, 0), np.minimum(ends + 1, buckets - 1)
         block = np.arange(blocks)
-        known = np.zeros((blocks, blocks + 1), order="F")
-        known[:, 0] = self.free[ends] - before * one[previous] - after * one[following]
-        known[block, block + 1] = self.per_slope[ends] - before * slope[previous]
-        known[block[:-1], block[1:] + 1] = -after[:-1] * slope[following[:-1]]
+        at_ends = np.zeros((blocks, blocks + 1), order="F")
+        at_ends[:, 0] = self.free[ends] - before * one[previous] - after * one[following]
+        at_ends[block, block + 1] = self.per_slope[ends] - before * slope[previous]
+        at_ends[block[:-1], block[1:] + 1] = -after[:-1] * slope[following[:-1]]
         middle = before * right[previous] + self.diagonal[ends] + after * left[following]
-        ends_x = _tridiagonal((before * left[previous])[1:], middle, (after * right[following])[:-1], known)
+        ends_x = _tridiagonal((before * left[previous])[1:], middle, (after * right[following])[:-1], at_ends)
         # Block sums of S U x / s: what stays inside, and what comes over both borders.
         stays = self._columns.copy()
         stays[starts[1:]] -= self._above[starts[1:] - 1]

@@ -22,15 +22,15 @@ from ldpbeam.estimators.ule import check_joined, information_kept, resolution_wa
 from ldpbeam.mechanisms import UnbiasedMechanism
 from ldpbeam.statistics import has_tail
 
-#: Noise moves a mean of reports this many standard errors outside of the domain once in 30,000 samples.
+#: Noise carries a mean of reports this many standard errors out of the domain once in 30,000 samples.
 FAR_OUTSIDE = 4.0
 
 
 def _unbiased_sum(question: Question, mask: int, index: int) -> float:
     """The sum of one channel's unbiased reports over the users who answered the channels ``mask`` only.
 
-    If the channel's noise has a tail, these users' sum of bounded reports says how they differ from all users
-    of the channel, whose mean comes from the histogram.
+    If the channel's noise has a tail, the mean of all its users comes from the histogram, and the sum of
+    bounded reports says how these users differ from all.
     """
     moments = question.statistic.moments[mask]
     mechanism: UnbiasedMechanism = question.mechanism(index)
@@ -47,11 +47,11 @@ def _unbiased_sum(question: Question, mask: int, index: int) -> float:
 
 
 def _variances(question: Question, index: int) -> tuple[float, float]:
-    """A channel's mean noise variance under the distribution that EMS estimates, and that distribution's.
+    """A channel's mean noise variance under the distribution that EMS estimates, and that distribution's own.
 
-    The noise variance is at most the sample variance of the unbiased reports, which has the variance of
-    people's values too, and at least the mechanism's least variance. EMS smooths, so it would find noise that
-    is not there in the reports of people who are all at one end.
+    The noise variance is at least the mechanism's least variance, and at most the sample variance of the
+    unbiased reports, which also holds the variance of people's values. Without the upper bound, smoothing
+    would find noise that is not there in the reports of people who are all at one end.
     """
     attribute, mechanism = question.attribute, question.mechanism(index)
     fit = fit_channel(
@@ -102,9 +102,9 @@ def _answer(question: Question, name: str, mean: float, variance: float, **detai
 
 
 def far_outside(domain: Numeric, mean: float, error: float) -> str:
-    """A sentence on a mean of reports, on [0, 1], that noise does not explain; empty if noise does."""
+    """A sentence on a mean of reports, on [0, 1], that noise cannot explain; empty if it can."""
     outside = abs(mean - 0.5) - 0.5
-    # Written with not, so that an error of NaN gives no sentence.
+    # A comparison with NaN is false, so that an error of NaN gives no sentence.
     if not outside > FAR_OUTSIDE * error:
         return ""
     return (
@@ -133,17 +133,16 @@ def ua(question: Question) -> Estimate:
 
 
 def ivw(question: Question) -> Estimate:
-    """The mean with inverse-variance weights: one weight per channel, so that only sums are needed.
+    """The mean with inverse-variance weights: one weight per channel, so that sums suffice.
 
     A channel's weight is one over its noise variance, averaged over the distribution that EMS estimates from
-    its histogram. If services ask different people, the variance of people's values is added, times
-    ``question.apart``, because few people represent all less well. Reports are weighted, so a user who
-    answered twice counts twice. The mean is as accurate as UWA where UWA is good, and does not have its bias
-    (docs/formulas.md).
+    its histogram. If services ask different people, ``question.apart`` times the variance of people's values
+    is added, because few people represent all less well. Reports are weighted, so a user who answered twice
+    counts twice. The mean is as accurate as UWA where UWA is good, and lacks its bias (docs/formulas.md).
 
-    The standard error is of the difference to the mean of the people who reported, each counted once. It has
-    the noise of the reports, and the sampling variance that comes from weights that differ among people: if W
-    is the sum of all reports' weights, a user whose reports' weights add up to w counts w/W instead of 1/n.
+    The standard error is that of the difference from the mean of the people who reported, each counted once.
+    It includes the noise of the reports, and the sampling variance of weights that differ among people: with
+    W the sum of all reports' weights, a user whose reports have the weight w counts w/W instead of 1/n.
     """
     total, weight, variance, spread = 0.0, 0.0, 0.0, 0.0
     weights = {}
@@ -171,9 +170,9 @@ def ivw(question: Question) -> Estimate:
 def uwa(question: Question) -> Estimate:
     """User-level weighted averaging as published (multi-service paper, Algorithms 1 and 2).
 
-    Each user's unbiased reports are averaged. The weight of a report is one over its channel's variance under
-    the user's posterior (with a uniform prior). Weights and reports are then dependent, so the mean is
-    *biased*, and worse than UA from about epsilon 2 on; ``ivw`` is better. Each report is replaced by the
+    Each user's unbiased reports are averaged, with the weight of a report one over its channel's variance
+    under the user's posterior (from a uniform prior). Weights then depend on reports, so the mean is
+    *biased*, and worse than UA from about epsilon 2 on; ``ivw`` is better. A report is replaced by the
     representative of its cell in the joint histogram.
     """
     likelihood = JointLikelihood(question)
@@ -213,7 +212,7 @@ def _axis(attribute: Attribute, service: str) -> tuple[Floats, Floats]:
 
 
 def _check_values(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that reports are unbiased for values of a step, and not for the middles of bins beside them.
+    """Check that reports are unbiased for the values of a step, not for the middles of bins beside them.
 
     Raises:
         ValueError: if a mechanism has bins, and the domain has a step; or the domain has a scale.

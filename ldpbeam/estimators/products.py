@@ -1,4 +1,4 @@
-"""Products with the likelihoods of kinds of observations, as estimators iterate with them."""
+"""Products with the likelihoods of kinds of observations, which iterative estimators need."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 
-#: A channel of at most this many entries is multiplied as a plain matrix: one BLAS call is then faster than
-#: the several NumPy calls of a structured product.
+#: A channel with at most this many entries is multiplied as a plain matrix: one BLAS call is faster than the
+#: several NumPy calls of a structured product.
 DENSE_ENTRIES = 2**17
 
 
@@ -33,7 +33,7 @@ class Products(Protocol):
 
 
 class ChannelProducts(NamedTuple):
-    """The products with the rows of a channel that are report buckets with reports.
+    """The products with the rows of a channel whose report buckets have reports.
 
     Attributes:
         forward: from weights to the probability of each of these report buckets.

@@ -20,9 +20,9 @@ from ldpbeam.statistics import Statistic
 #: A function that estimators call after each iteration, with the iteration's number and log-likelihood.
 Progress = Callable[[int, float], None]
 
-#: Unbiased and cut shares need not sum to one; the estimate has a warning if the sum differs by more.
+#: Unbiased and cut shares need not sum to one; an estimate has a warning if their sum differs by more.
 FAR_FROM_ONE = 0.01
-#: The share of false reports that is assumed if all reports of a service may be false.
+#: The share of false reports to assume if all reports of a service may be false.
 NEARLY_ALL = 1.0 - 1e-6
 
 
@@ -35,7 +35,7 @@ class Question:
         statistic: a statistic with at least one report from the services.
         services: the services whose reports to use.
         progress: if not None, it is called after every iteration.
-        windows: how many windows of one length the reports are of; several in a roll-up.
+        windows: the number of windows of one length that the reports are of; several in a roll-up.
     """
 
     attribute: Attribute
@@ -50,7 +50,7 @@ class Question:
         return tuple(index for index in self.attribute.versions_of(self.services) if self.reports_of(index))
 
     def mechanism(self, index: int) -> Any:
-        """The mechanism of ``attribute.versions[index]``; the estimator's check has seen its base."""
+        """The mechanism of ``attribute.versions[index]``, whose base the estimator's check has verified."""
         return self.attribute.versions[index].mechanism
 
     @property
@@ -65,14 +65,14 @@ class Question:
 
     @property
     def independence(self) -> dict[str, str]:
-        """What a likelihood of histograms takes to be independent that is not, for the details."""
+        """For the details: what a likelihood of histograms takes to be independent although it is not."""
         composite = any(mechanism.composite for mechanism in self.mechanisms)
         counts = {"composite": "the counts of one report are taken as independent"} if composite else {}
         return self.composite_services | counts
 
     @property
     def composite_services(self) -> dict[str, str]:
-        """What a likelihood takes for independent among the reports of one user to several services."""
+        """For the details: whether the reports of one user to several services are taken as independent."""
         services = {self.attribute.versions[index].service for index in self.versions}
         several = "composite: reports of one user to several services as independent"
         return {"likelihood": several} if len(services) > 1 else {}
@@ -90,9 +90,9 @@ class Question:
     def apart(self) -> float:
         """The share of the reports whose users answered no other channel in use, in [0, 1].
 
-        Estimators weight a service's reports by their precision. If the same people answer all services, that
-        is enough. If the services ask different people, the fewer people of a service represent everybody
-        less well, however precise their reports are.
+        Estimators weight a service's reports by precision. That is enough if the same people answer all
+        services. If services ask different people, the few people of one service represent everybody less
+        well, however precise their reports are.
         """
         used = sum(1 << index for index in self.versions)
         alone = sum(
@@ -105,11 +105,11 @@ class Question:
     def unevenness(self, weights: Mapping[int, ArrayLike]) -> Floats:
         """The sum over users of (w - mean w)^2, where w is the sum of the weights of a user's reports.
 
-        Numbers are of all people who reported, each counted once. Where weights that sum to one count some
-        of them more than others, a mean of values has the variance of people's values, times this.
+        An estimate is of all people who reported, each counted once. If weights that sum to one count some of
+        them more than others, a mean of values has this times the variance of people's values.
 
         Args:
-            weights: of each report of a channel, by the channel: a number, or one for each of several means.
+            weights: the weight of a report by channel: a number, or one per mean if there are several.
         """
         users, sums = [], []
         for mask, moments in sorted(self.statistic.moments.items()):
@@ -124,27 +124,27 @@ class Question:
     def false_share(self, channels: Collection[int], liars: float) -> float:
         """The largest share of the reports of some channels that liars may have sent, below one.
 
-        They are those who answered the most of these channels.
+        Liars are taken to be the users who answered most of these channels.
 
         Args:
             channels: indexes into ``attribute.versions``.
-            liars: the share of the users of the services who may send anything; of their reports, where users
-                are not counted.
+            liars: the share of the services' users, or of reports where users are not counted, who may send
+                anything.
         """
         used, others = (sum(1 << index for index in of) for of in (channels, self.versions))
         moments = self.statistic.moments.items()
-        users = [((mask & used).bit_count(), own.users) for mask, own in moments if mask & others]
-        left = liars * sum(many for _, many in users)
-        false, reports = 0.0, sum(each * many for each, many in users)
-        for each, many in sorted(users, reverse=True):
-            false, left = false + each * min(many, left), max(left - many, 0.0)
+        answered = [((mask & used).bit_count(), sums.users) for mask, sums in moments if mask & others]
+        left = liars * sum(users for _, users in answered)
+        false, reports = 0.0, sum(times * users for times, users in answered)
+        for times, users in sorted(answered, reverse=True):
+            false, left = false + times * min(users, left), max(left - users, 0.0)
         return min(false / reports, NEARLY_ALL)
 
     @property
     def repeats(self) -> int:
-        """How often at most one person is counted: in each window, where clients remember their noise.
+        """How often one person is counted at most: once per window if clients remember their noise.
 
-        Elsewhere a person's windows are taken for those of different people.
+        Otherwise a person's windows count as those of different people.
         """
         remember = any(self.attribute.versions[index].lifetime is not None for index in self.versions)
         return self.windows if remember else 1
@@ -152,8 +152,8 @@ class Question:
     def noise_factor(self, index: int) -> float:
         """The most by which windows of the same people raise the noise variance of ``versions[index]``.
 
-        It is 1 for a single window, and where each report has fresh noise. Where windows are joined by user,
-        it is how much they raise it, fresh noise or not.
+        It is 1 for a single window, and for fresh noise. If windows are joined by user, it is by how much
+        they raise the variance, with fresh noise or not.
         """
         if isinstance(self.statistic.joined, JoinedCells):
             return noise_factor(self.attribute, index, self.statistic.joined)
@@ -161,7 +161,7 @@ class Question:
         return 1.0 if lifetime is None else lifetime.chain.factor(self.windows)
 
     def share_factors(self, index: int, shares: Floats) -> Floats:
-        """The same for the unbiased share of each category, given about the shares that people have."""
+        """The same for the unbiased share of each category, given roughly the shares that people have."""
         lifetime = self.attribute.versions[index].lifetime
         if lifetime is None or not isinstance(lifetime.chain, SupportChain):
             return np.ones(len(shares))
@@ -182,8 +182,8 @@ class Question:
     def answer_distribution(self, estimator: str, distribution: Floats, **parts: Any) -> Estimate:
         """An estimate of a distribution, with its mean and variance for a numeric domain.
 
-        It has a warning if the shares of a numeric domain do not sum to one. Shares of the values of a step
-        are added up where a value bucket has several.
+        It has a warning if the shares of a numeric domain do not sum to one. If a value bucket holds several
+        values of a step, their shares are added up.
         """
         if len(distribution) > self.attribute.value_buckets:
             distribution = distribution.reshape(self.attribute.value_buckets, -1).sum(axis=1)
@@ -201,7 +201,7 @@ class Question:
 
 
 def _outside(attribute: Attribute, distribution: Floats) -> Iterator[str]:
-    """A sentence if the shares have a mean that no values of the domain have."""
+    """A sentence if no values of the domain could have the mean of these shares."""
     if not isinstance(attribute.domain, Numeric):
         return
     mean = float(distribution @ attribute.domain.middles(len(distribution)))
@@ -213,8 +213,8 @@ def _outside(attribute: Attribute, distribution: Floats) -> Iterator[str]:
 def distribution_moments(domain: Domain, distribution: Floats) -> tuple[float | None, float | None]:
     """(mean, variance) of a distribution whose values are equally likely inside each bucket, in its unit.
 
-    Both are None for a domain that is not numeric. If shares are negative, they can lie outside of what any
-    values have; the nearest possible ones are given.
+    Both are None for a domain that is not numeric. Negative shares can lead to numbers that no values have;
+    the nearest possible ones are given.
     """
     if not isinstance(domain, Numeric):
         return None, None

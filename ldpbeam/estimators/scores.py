@@ -1,17 +1,17 @@
 """The mean and the mean square of numbers from a histogram, for noise that has a tail.
 
-A report of Laplace or Gaussian noise can be hundreds of domains away from every value, though hardly any
-honest one is. The plain mean of reports therefore moves as far as a fake user likes. The mean is computed
-from the histogram instead: each cell has a score, the estimate is the mean score of the reports, and the
-cells beyond the limits of :class:`ldpbeam.mechanisms.mechanism.Tail` share one score. No report moves the
+A report with Laplace or Gaussian noise can be hundreds of domain widths away from every value, though honest
+reports hardly ever are. So a fake user can move the plain mean of reports as far as they like. The mean is
+computed from the histogram instead: each cell has a score, the estimate is the mean score of the reports, and
+all cells beyond the limits of :class:`ldpbeam.mechanisms.mechanism.Tail` share one score. No report moves the
 mean further than the largest score does.
 
 The scores f minimise the sum over cells of p f^2 plus ``WEIGHT`` times the mean square of the bias C'f - g,
 where C is the channel, p its mean over values, and g(x) is x or x^2. For Laplace noise they are about the
-report inside the domain and 1 + scale beyond its ends (on [-1, 1]). That is the mean of all reports with the
-same sufficient statistic, which is unbiased and has a lower variance than the report (Rao and Blackwell). For
-Gaussian noise no bounded unbiased number exists. The bias that remains is in ``bias``, and is a part of every
-interval.
+report itself inside the domain, and 1 + scale beyond its ends (on [-1, 1]). That is the mean of all reports
+with the same sufficient statistic, which is unbiased and has a lower variance than the report (Rao and
+Blackwell). For Gaussian noise no bounded unbiased number exists. ``bias`` holds the remaining bias, which
+every interval includes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import numpy as np
 from ldpbeam.domains import Floats, Integers, bucket_midpoints
 from ldpbeam.mechanisms.mechanism import NumericMechanism, Tail
 
-#: The channel is taken at this many values. Its cells are put together until there are at most this many.
+#: The number of values at which the channel is taken, and the most cells, which are pooled down to this.
 VALUES, MOST_CELLS = 512, 256
-#: How much more the square of the bias counts than the variance of one report. With 64 buckets or more, the
-#: bias of the mean is then at most 4e-5 of a report's deviation up to epsilon 10: a twenty-fifth of the
+#: How much more the squared bias counts than the variance of one report. From 64 buckets on, the bias of the
+#: mean is then at most 4e-5 of a report's deviation up to epsilon 10: a twenty-fifth of the
 #: standard error of the mean of a million reports.
 WEIGHT = 1e8
 
@@ -83,7 +83,7 @@ def scores(mechanism: NumericMechanism, resolution: int) -> Scores | None:
 
 
 def _cells(mechanism: NumericMechanism, tail: Tail, limit: float, resolution: int) -> Integers:
-    """Which cells of the histogram share a score, as ascending numbers from 0 on, shape (cells,)."""
+    """The number of the score of each cell of the histogram, ascending from 0, shape (cells,)."""
     cells = mechanism.cells(resolution)
     # The first and the last cell are beyond the end. Cells that reach over the limit are within it.
     lower = -tail.end + np.arange(cells - 1) * (2.0 * tail.end / resolution)

@@ -1,4 +1,4 @@
-"""What an estimate of several windows says, where clients remember their noise."""
+"""Estimates of several windows, if clients remember their noise."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ldpbeam.over_time.variance_by_user import variance_of
 
 
 def of_several_windows(question: Question, estimate: Estimate) -> Estimate:
-    """An estimate with a warning, and with the standard error of the fewest people that can have reported.
+    """An estimate with a warning, and with the standard error for the fewest people who can have reported.
 
-    Where the reports of a user in several windows are not brought together, no one can know how many windows
-    share their noise. A user has one report in a window, so the fewest users are those who reported in all.
-    Where windows are joined by user, the standard error is that by user.
+    Unless the reports of a user in several windows are brought together, nobody can know how many windows
+    share noise. A user sends one report per window, so the users are fewest if all reported in every window.
+    If windows are joined by user, the standard error is computed by user.
 
     Args:
         question: what the estimate is of.
-        estimate: the estimate; returned unchanged for one window or fresh noise.
+        estimate: the estimate, which is returned unchanged for one window or fresh noise.
     """
     joined = question.statistic.joined
     if isinstance(joined, JoinedCells) and estimate.standard_error is not None and question.versions:

@@ -1,4 +1,4 @@
-"""Running of an estimator by its name."""
+"""Run an estimator by its name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def estimate(
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
-    """The answer of one estimator, from a statistic.
+    """The estimate by one estimator from a statistic.
 
     Args:
         name: the estimator's name.

@@ -1,9 +1,9 @@
 """The maximum-likelihood distribution of numbers, which is sparse, by Newton steps on its support.
 
-Without smoothing, the log-likelihood is concave in the weights, and at its maximum few buckets have weight.
-EM shrinks the others for ever. This solver adds the buckets at which the likelihood's slope is greatest,
-solves the quadratic approximation for non-negative weights on that support, and drops those that are zero.
-This is the constrained Newton method of Wang (J. R. Stat. Soc. B 2007).
+Without smoothing, the log-likelihood is concave in the weights, and few buckets have weight at its maximum;
+EM shrinks the others forever. This solver adds the buckets with the greatest slope of the likelihood, solves
+the quadratic approximation for non-negative weights on that support, and drops buckets of weight zero. It is
+the constrained Newton method of Wang (J. R. Stat. Soc. B 2007).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ldpbeam.estimators.products import ChannelProducts
 
 #: The buckets of the first support, evenly spaced.
 FIRST_SUPPORT = 16
-#: How strongly the quadratic problem asks for weights that sum to one.
+#: How strongly the quadratic problem demands weights that sum to one.
 SUM_TO_ONE = 1e3
 #: The relative rounding error of a slope.
 ROUNDING = 1e-13
@@ -34,14 +34,14 @@ def sparsest(
 ) -> Fit:
     """The weights of greatest likelihood.
 
-    As the log-likelihood is concave, it is within n (greatest slope / n - 1) of its maximum. An iteration has
-    one product with ``backward``, and takes the columns of the buckets that are new in the support.
+    The log-likelihood is concave, so it is within n (greatest slope / n - 1) of its maximum. An iteration
+    makes one product with ``backward``, and takes the columns of the buckets that are new in the support.
 
     Args:
         products: the products with the likelihoods of the kinds of observations.
         counts: the number of observations of each kind, shape (kinds,), all above zero.
         buckets: the number of value buckets.
-        trace: it counts the iterations; where it is full, the iteration ends, not converged.
+        trace: counts the iterations; once it is full, the solver ends, not converged.
         tolerance: the solver stops when the log-likelihood is within this of its maximum and a plain update
             changes no share by more than 1e-8, or when both are rounding errors.
     """
@@ -78,8 +78,8 @@ def sparsest(
 def is_of_bands(channel: Channel) -> bool:
     """Whether the maximum is unique in general, as it is for square waves and the piecewise mechanism.
 
-    Other channels may be blind to many changes of the weights. Then the maximum that EM ends at from uniform
-    weights is better than a sparse one.
+    Other channels may be blind to many changes of the weights. The maximum that EM reaches from uniform
+    weights is then better than a sparse one.
     """
     if isinstance(channel, StackedChannel):
         return all(map(is_of_bands, channel.channels))

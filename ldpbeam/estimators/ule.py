@@ -26,9 +26,9 @@ NOT_SETTLED = "the iteration did not converge: raise max_iterations"
 def information_kept(attribute: Attribute, services: Sequence[str], weights: Floats) -> dict[str, float]:
     """The share of each channel's information that the joint histogram's resolution keeps, by label.
 
-    It is the mutual information of value and report bucket under the estimated distribution, divided by that
-    with sixteen times as many report buckets. If the matrix would have more than 2^22 entries, fewer buckets
-    are compared, or the channel is left out.
+    Information is the mutual information of value and report bucket under the estimated distribution. It is
+    compared with that of sixteen times as many report buckets; of fewer if the matrix would have more than
+    2^22 entries. A channel that cannot be compared is left out.
     """
 
     @functools.cache
@@ -42,7 +42,7 @@ def information_kept(attribute: Attribute, services: Sequence[str], weights: Flo
         if finer < 2:
             continue
         if not is_resolved(version.mechanism):
-            # Reports of few kinds, such as signs or categories, have one bucket for each kind.
+            # Reports of few kinds, such as signs or categories, have one bucket per kind.
             kept[version.label] = 1.0
             continue
         coarse, fine = (information(index, n) for n in (resolution, finer * resolution))
@@ -79,19 +79,18 @@ def ule(
 ) -> Estimate:
     """User-level likelihood estimation (multi-service paper, Algorithm 3).
 
-    This is EM over users; a user's likelihood is the product of the likelihoods of the user's reports. The
+    This is EM over users, where a user's likelihood is the product of the likelihoods of their reports. The
     paper prints plain EM, but its code smooths. Plain EM is far worse on smooth populations, so smoothing is
     the default.
 
     Args:
         question: what to estimate.
         smooth: whether to smooth each update of a numeric distribution (EMS); false as printed.
-        tolerance: stop when the gain of the summed log-likelihood is below this. If accelerated it is not
-            used.
+        tolerance: stop when the gain of the summed log-likelihood is below this. Not used if accelerated.
         max_iterations: stop after this many iterations, with a warning.
         accelerated: whether to continue to the fixed point, in few iterations
-            (:mod:`~ldpbeam.estimators.joint_fixed_point`). It holds matrices of value buckets by value
-            buckets, so it takes up to 4,096 value buckets.
+            (:mod:`~ldpbeam.estimators.joint_fixed_point`). It needs matrices of value buckets by value
+            buckets, so 4,096 value buckets are the most.
 
     Raises:
         ValueError: if accelerated with more than 4,096 value buckets.

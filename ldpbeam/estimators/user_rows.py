@@ -14,9 +14,9 @@ from ldpbeam.domains import Floats, Integers
 
 #: A block of likelihoods has about this many entries, so that it stays in a core's cache (256 KB).
 BLOCK_ENTRIES = 2**16
-#: A table of several services has at most this many entries, so that it stays there too (512 KB).
+#: A table of several services has at most this many entries, to stay in the cache as well (512 KB).
 TABLE_ENTRIES = 2**17
-#: This many entries are computed once and kept (256 MB); the others are computed in each product.
+#: This many entries are computed once and kept (256 MB); the rest is computed in every product.
 KEPT_ENTRIES = 2**26
 #: Products whose logarithms have a wider range than this could underflow in single precision.
 SINGLE_RANGE = 80.0
@@ -27,14 +27,14 @@ _T = TypeVar("_T")
 
 
 class UserRows:
-    """The likelihoods of kinds of users: a matrix of shape (kinds, value buckets), of which blocks exist.
+    """The likelihoods of kinds of users: a matrix of shape (kinds, value buckets), held in blocks.
 
     The likelihood of a kind is the product of one row per service. Services with few report buckets are
     multiplied beforehand into one table, so that a kind takes few multiplications. Likelihoods are in single
     precision, with an error of about 1e-7 that is the same in every product; sums are in double precision.
 
-    If the services could contradict each other so much that a product underflows, which takes a summed
-    epsilon of 80, logarithms are added instead, in double precision, and nothing is kept.
+    Services whose epsilons sum to 80 could contradict each other so much that a product underflows. Then
+    logarithms are added instead, in double precision, and nothing is kept.
 
     Attributes:
         log_scales: the logarithm of the divisor of each kind's likelihoods, shape (kinds,).

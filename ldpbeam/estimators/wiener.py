@@ -26,8 +26,8 @@ def iterative_wiener(shares: ArrayLike, variance: float, *, correction: bool = T
     With this correction, a fixed point other than zero has S + N = P, so the limit of the gain S/(S+N) is
     max(1 - N/P, 0). Without it, (S+N)^2 = S P, and the limit is (1 + sqrt(1 - 4N/P)) / 2 if P is at least 4N,
     else zero. The iteration converges slowly if P is near N (or 4N), so this function computes the limit; the
-    paper stops after an unspecified number of iterations. Unlike the paper, this function does not change
-    the sum of the shares, which is known.
+    paper stops after an unspecified number of iterations. Unlike the paper, this function keeps the sum of
+    the shares, which is known.
 
     Args:
         shares: unbiased shares, shape (K,), in order; the last and the first are treated as neighbours.
@@ -50,11 +50,11 @@ def iterative_wiener(shares: ArrayLike, variance: float, *, correction: bool = T
 
 
 def iiw(question: Question, *, correction: bool = True) -> Estimate:
-    """The distribution that Norm-Sub makes of the unbiased shares after the iterative Wiener filter.
+    """Norm-Sub of the unbiased shares after the iterative Wiener filter.
 
-    The filter improves shares whose neighbours are similar (categories have the domain's order), and others
-    little. The noise variance is that of a rare category's or bin's share. Bins are filtered, and each bin's
-    share is then divided equally among its value buckets. The leaves of a hierarchy do not have white noise.
+    The filter helps if neighbours are similar (categories have the domain's order), and little otherwise. The
+    noise variance is that of a rare category's or bin's share. Bins are filtered, and a bin's share is then
+    divided equally among its value buckets. The noise of a hierarchy's leaves is not white.
 
     Args:
         question: what to estimate.

@@ -8,12 +8,12 @@ from ldpbeam.channels import Channel, ChosenColumns, DenseChannel, ReducedChanne
 from ldpbeam.domains import Floats, Integers
 from ldpbeam.mechanisms.mechanism import Mechanism, NumericMechanism
 
-#: How many bins the channel has of a mechanism that does not say how likely its reports are at one value.
+#: The number of bins that stand for values, if a mechanism does not define P(report | value).
 FINE = 4_096
 
 
 def check_at_values(mechanism: Mechanism, values: int) -> None:
-    """Check that a mechanism has a channel at each of so many values.
+    """Check that a mechanism has a channel at each of a number of values.
 
     Raises:
         ValueError: if it has more bins than there are values, or does not give P(report | value).
@@ -36,7 +36,7 @@ def channel_at_values(mechanism: Mechanism, values: int, resolution: int, *, of_
         mechanism: the mechanism.
         values: how many values there are, 2 or more.
         resolution: the resolution of reports.
-        of_histogram: whether report buckets are the cells of a histogram, of which a report may have several.
+        of_histogram: whether the rows are the cells of a histogram, of which one report may fill several.
     """
     bins = mechanism.granularity
     matrix = _at(mechanism, np.arange(values) / (values - 1.0), resolution) if bins == 1 else None
@@ -57,7 +57,7 @@ def bins_of_values(values: int, bins: int) -> Integers:
 
 
 def by_bucket(at_values: Channel, buckets: int) -> Channel:
-    """The channel of equal value buckets: the mean over the values of each, which are equally likely."""
+    """The channel of equal value buckets: the mean over the values in a bucket, all equally likely."""
     values = at_values.shape[1]
     if buckets == values:
         return at_values

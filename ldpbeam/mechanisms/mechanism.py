@@ -46,7 +46,7 @@ class SecureUniforms:
 
 
 def in_cache(rows: int, least: int = 0) -> Iterator[slice]:
-    """Parts of some rows, at least so many each: what is computed of one stays in the processor's cache."""
+    """Slices of rows, each of ``least`` rows or more, small enough that work on one stays in cache."""
     size = max(2**14, least)
     return (slice(start, start + size) for start in range(0, rows, size))
 
@@ -67,7 +67,7 @@ class Mechanism(ABC):
     domain_type: ClassVar[type[Numeric] | type[Categories] | type[KeyValues] | type[Vector]]
     #: Whether a histogram counts each report in several cells, so that its likelihood is a composite one.
     composite: ClassVar[bool] = False
-    #: Whether EM stops at a gain of 1e-3 exp(epsilon), as published for waves, and not of 1e-3.
+    #: Whether EM stops at a gain of 1e-3 exp(epsilon), as published for waves, instead of 1e-3.
     stops_early: ClassVar[bool] = False
 
     epsilon: float
@@ -91,12 +91,12 @@ class Mechanism(ABC):
 
     @property
     def delta(self) -> float:
-        """The delta of (epsilon, delta)-privacy; 0 for all mechanisms but the Gaussian one."""
+        """The delta of (epsilon, delta)-privacy; 0 for every mechanism except the Gaussian one."""
         return 0.0
 
     @property
     def granularity(self) -> int:
-        """The number of value buckets must be a multiple of this: the mechanism's number of bins, else 1."""
+        """The mechanism's number of bins, which divides the number of value buckets; 1 without bins."""
         return 1
 
     @property
@@ -106,7 +106,7 @@ class Mechanism(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The name and every parameter that the channel depends on, for fingerprints and explanations."""
+        """The name, and every parameter that determines the channel, for fingerprints and explanations."""
         return {"mechanism": self.name, **dataclasses.asdict(self)}
 
     @abstractmethod
@@ -114,7 +114,7 @@ class Mechanism(ABC):
         """One report per value or person, shape (n,) and dtype ``payload_dtype``.
 
         Args:
-            values: depending on the domain, numbers scaled to [0, 1], shape (n,); category indexes, shape
+            values: what the domain holds: numbers scaled to [0, 1], shape (n,); category indexes, shape
                 (n,); :class:`~ldpbeam.domains.KeyValuePairs` of n people; or vectors scaled to [0, 1], shape
                 (n, coordinates).
             uniforms: the source of randomness.
@@ -126,7 +126,7 @@ class Mechanism(ABC):
         return 0
 
     def perturb_with(self, values: Any, means: Floats | None, uniforms: Uniforms) -> NDArray[Any]:
-        """The reports of :meth:`perturb`, or those of a later round.
+        """The reports of :meth:`perturb`, or of a later round, which uses the means of the last one.
 
         Args:
             values: the true values, as :meth:`perturb` takes them.
@@ -137,7 +137,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads are possible reports, within :data:`SLACK`, shape (n,); NaN never is one."""
+        """Which payloads a client can have sent, within :data:`SLACK`, shape (n,); NaN never qualifies."""
 
     @abstractmethod
     def cells(self, resolution: int) -> int:
@@ -152,7 +152,7 @@ class Mechanism(ABC):
         """P(report bucket | value bucket), shape (``cells(resolution)``, ``value_buckets``)."""
 
     def histogram_cells(self, resolution: int) -> int:
-        """The length of a histogram; it differs from ``cells`` only if the mechanism is ``composite``."""
+        """The length of a histogram, which differs from ``cells`` only for a ``composite`` mechanism."""
         return self.cells(resolution)
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
@@ -163,32 +163,32 @@ class Mechanism(ABC):
         return counts
 
     def histogram_channel(self, value_buckets: int, resolution: int) -> Channel:
-        """P(histogram cell | value bucket) of one count of a histogram; the columns sum to one."""
+        """P(histogram cell | value bucket) for one count of a histogram; the columns sum to one."""
         return self.channel(value_buckets, resolution)
 
     @property
     def in_study(self) -> Mechanism:
-        """The mechanism that a study names: of vectors, the one for a coordinate; else this one."""
+        """The mechanism that a study names: for vectors the one that perturbs a coordinate, else this one."""
         return self
 
     @property
     def bits(self) -> int:
-        """How many bits a payload has, one for each category or bin; 0 if it is no row of bits."""
+        """The number of bits in a payload, one per category or bin; 0 if payloads are not rows of bits."""
         return 0
 
     @property
     def seed_family(self) -> int:
-        """How many seeds reports name, all equally likely, one by one in histograms; 0 if they name none."""
+        """The number of equally likely seeds that reports name and histograms tell apart; 0 without seeds."""
         return 0
 
     @property
     def hashes_per_report(self) -> int:
-        """The hashes that counting one report computes; 0 if it only looks up the report's bucket."""
+        """The number of hashes that it takes to count one report; 0 if a report's bucket is looked up."""
         return 0
 
     @property
     def lookups_per_product(self) -> int:
-        """The look-ups in a table that a product with the channel takes; 0 if there is no table."""
+        """The number of table look-ups in a product with the channel; 0 without a table."""
         return 0
 
     @abstractmethod
@@ -208,7 +208,7 @@ class Mechanism(ABC):
 
 @dataclasses.dataclass(frozen=True)
 class WholeReports(Mechanism):
-    """A mechanism whose reports are whole numbers from 0 on, each of which is a report bucket."""
+    """A mechanism whose reports are whole numbers from 0, each a report bucket of its own."""
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
@@ -231,8 +231,8 @@ class WholeReports(Mechanism):
 class UnbiasedMechanism(Mechanism):
     """A mechanism for values x in [0, 1] whose reports are numbers, unbiased after an affine map.
 
-    Estimators of the mean use that ``slope * payload + intercept`` is an unbiased estimate of x, whose
-    variance given x is a quadratic polynomial in x, and exact sums of reports.
+    ``slope * payload + intercept`` is an unbiased estimate of x. Its variance given x is a quadratic
+    polynomial in x. Estimators of the mean rely on both, and on exact sums of reports.
     """
 
     domain_type = Numeric
@@ -281,14 +281,14 @@ class UnbiasedMechanism(Mechanism):
 
 @dataclasses.dataclass(frozen=True)
 class Tail:
-    """How the reports of an additive noise without bounds are counted, on the scale of the reports.
+    """How reports with unbounded additive noise are counted, on the scale of the reports.
 
     Attributes:
-        mean_from: reports beyond plus or minus this count alike for the mean.
-        square_from: the same for the mean of squares.
+        mean_from: a report beyond plus or minus this counts as this in the mean.
+        square_from: the same in the mean of squares.
         end: the first report of the histogram's last cell, and minus that of its first cell.
-        excess: how far reports lie beyond ``end``, given that they do: stochastically between two exponential
-            distributions with these means, whatever the value.
+        excess: the means of two exponential distributions. Whatever the value, the distance of a report
+            beyond ``end`` is stochastically between them.
         slope: the largest slope of the logarithm of a report's density up to ``end``.
     """
 
@@ -301,19 +301,19 @@ class Tail:
 
 @dataclasses.dataclass(frozen=True)
 class NumericMechanism(UnbiasedMechanism):
-    """An unbiased mechanism whose reports are any numbers in ``report_range``."""
+    """An unbiased mechanism that can report every number in ``report_range``."""
 
     @property
     def tail(self) -> Tail | None:
-        """The tail, if few honest reports come near the ends of ``report_range``; else None.
+        """The tail, if honest reports rarely come near the ends of ``report_range``; else None.
 
-        A mean is then computed from the histogram, so that one report moves it as far as its cell does
+        Means are then computed from the histogram, so that no report moves a mean further than its cell does
         (:mod:`ldpbeam.estimators.scores`).
         """
         return None
 
     def bounded(self, payloads: ArrayLike) -> Floats:
-        """Reports without their tails, unbiased for about the same number, shape (n,)."""
+        """Reports with their tails cut off, still nearly unbiased, shape (n,)."""
         return np.asarray(payloads, dtype=np.float64)
 
     @property
@@ -342,7 +342,8 @@ class NumericMechanism(UnbiasedMechanism):
     def grid(self, resolution: int) -> tuple[float, float, int] | None:
         """(low, scale, first): a payload is in the cell floor((payload - low) * scale) + first.
 
-        A cell before the first or after the last is that one. None if cells are not equal between these.
+        A number below 0 means cell 0, and one above the last cell means the last. None if the inner cells are
+        not equally wide.
         """
         low, high = self.report_range
         return low, resolution / (high - low), 0
@@ -370,14 +371,14 @@ class NumericMechanism(UnbiasedMechanism):
     def at(self, values: Floats, resolution: int) -> Floats | None:
         """P(cell | value) at single values in [0, 1], shape (``cells(resolution)``, values).
 
-        It is None for a mechanism that does not give it, whose reports then have no certain intervals.
+        None for a mechanism that does not define it; its reports then have no certain intervals.
         """
         return None if self.band is None else self.band.at(values, self.cells(resolution))
 
     def corners(self, resolution: int) -> Floats | None:
-        """The values between which each P(cell | value) is linear, ascending; None if there are none.
+        """The values between which every P(cell | value) is linear, ascending; None without such values.
 
-        Those of a band are where it begins or ends at the edge of a cell.
+        For a band they are the values at which it begins or ends at the edge of a cell.
         """
         return None if self.band is None else self.band.corners(self.cells(resolution))
 
@@ -400,9 +401,9 @@ class NumericMechanism(UnbiasedMechanism):
 
 @dataclasses.dataclass(frozen=True)
 class FrequencyMechanism(Mechanism):
-    """A mechanism whose histogram gives unbiased shares of categories, or of equal bins of a range."""
+    """A mechanism whose histogram yields unbiased shares of categories, or of equal bins of a range."""
 
-    #: Whether reports are of all levels of a tree, so that single bins have more noise than sums of them.
+    #: Whether reports cover all levels of a tree, so that a single bin is noisier than a sum of bins.
     of_levels: ClassVar[bool] = False
 
     @property

@@ -1,6 +1,6 @@
-"""Options of mechanisms. Each is declared once, as a field of the mechanism's dataclass.
+"""Options of mechanisms: each is a field of the mechanism's dataclass.
 
-What it is comes from the attributes in the class's docstring (:mod:`ldpbeam.options` has the rest).
+Its description comes from the attributes in the class's docstring; the rest is in :mod:`ldpbeam.options`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def options_of(mechanism: type) -> Mapping[str, Option]:
 
 
 def check_option(option: Option, value: object) -> None:
-    """Check that a value is allowed, if the declaration says of each type which values it takes.
+    """Check a value against the declaration, if that restricts the values of every type.
 
     The mechanism itself checks what depends on other options.
 
@@ -53,7 +53,7 @@ def check_option(option: Option, value: object) -> None:
 
 
 def meaning(kind: type, name: str) -> str:
-    """The first sentence that the docstring of a class, or of what it inherits from, has on a field."""
+    """The first sentence about a field in the docstring of a class or of its nearest base that has one."""
     for base in kind.__mro__:
         match = re.search(_ATTRIBUTE.format(name=name), inspect.cleandoc(base.__doc__ or ""), re.M | re.S)
         if match:

@@ -13,7 +13,7 @@ from ldpbeam.mechanisms.vectors import SampledCoordinate
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.plugins import Registry
 
-#: The values of each kind of domain, in words.
+#: What people have in each kind of domain, in words.
 KINDS: dict[type[Domain], str] = {
     Numeric: "numeric values",
     Categories: "categories",

@@ -17,9 +17,9 @@ from ldpbeam.mechanisms.mechanism import Mechanism, Uniforms
 class SampledCoordinate(Mechanism):
     """A report of one coordinate, drawn uniformly, whose value a mechanism for numbers perturbs.
 
-    The drawn coordinate does not depend on the values, so the report spends the inner mechanism's epsilon.
-    The reports of a coordinate are those of the inner mechanism from a random share 1/size of the people.
-    Each coordinate is estimated separately, as a numeric attribute with the inner mechanism's channel.
+    Which coordinate is drawn does not depend on the values, so a report spends the inner mechanism's epsilon.
+    A coordinate gets reports of the inner mechanism from a random share 1/size of the people. Coordinates are
+    estimated separately, each as a numeric attribute with the inner mechanism's channel.
 
     Attributes:
         size: the number of coordinates.

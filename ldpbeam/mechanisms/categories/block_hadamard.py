@@ -74,8 +74,8 @@ class BlockHadamardResponse(WholeReports, CategoricalMechanism):
     Here E = exp(epsilon), B is the number of blocks, and b is the order of the Hadamard matrix of a block.
     B is the largest power of two that is below E and below twice the number of categories; b is the smallest
     power of two for which B (b - 1) is at least the number of categories. The first b - 1 categories have the
-    columns 1, 2, ... of block 0, the next b - 1 those of block 1, and so on; column 0 is all +1 and stands
-    for nothing. Report y of a block is in a category's half if entry (y, column) is +1. Each of the b/2
+    columns 1, 2, ... of block 0, the next b - 1 those of block 1, and so on; column 0, all +1, belongs to no
+    category. Report y of a block is in a category's half if entry (y, column) is +1. Each of the b/2
     reports of the half has probability 2E / (b (E + 2B - 1)), and each other report of any block has
     2 / (b (E + 2B - 1)).
 
@@ -116,7 +116,7 @@ class BlockHadamardResponse(WholeReports, CategoricalMechanism):
 
     @functools.cached_property
     def excess(self) -> int:
-        """How many more draws of 2^53 lead to a report of the category's half than to another one."""
+        """By how many of 2^53 draws a report of the category's half exceeds any other report."""
         share = math.expm1(self.epsilon) / self._constant
         return fitting_excess(self.epsilon, share, self.order // 2, self.cells(0))
 
@@ -124,7 +124,7 @@ class BlockHadamardResponse(WholeReports, CategoricalMechanism):
         """One report per category index, shape (n,), drawn in whole numbers."""
         block, column = np.divmod(self.columns[np.asarray(values, dtype=np.int64)], self.order)
         draws = whole_draws(uniforms, block.size)
-        # Reports are counted through without the lowest bit of the column, which the sign then decides.
+        # Reports are numbered without the column's lowest bit, which the sign then decides.
         bit = column & -column
         count = draws // self.excess
         report = count + count // bit * bit
@@ -154,9 +154,9 @@ class BlockHadamardResponse(WholeReports, CategoricalMechanism):
     def share_variances(self, shares: Floats, histogram: Integers) -> Floats:
         """(E + 2B - 1)^2 P(S) / (E - 1)^2 - f, where P(S) is the share of reports in the category's block.
 
-        Reports of other blocks say nothing of the category, so the others say (E + 2B - 1)/(E - 1) or minus
-        that. P(S) is (2 + (E - 1) S)/(E + 2B - 1) on average, where S, the share of people in the block, is
-        from f to 1.
+        Reports of other blocks say nothing of the category. Each report of its block says
+        (E + 2B - 1)/(E - 1) or minus that. P(S) is (2 + (E - 1) S)/(E + 2B - 1) on average, where S, the
+        share of people in the block, is from f to 1.
         """
         of_blocks = histogram.reshape(self.blocks, self.order).sum(axis=1) / histogram.sum()
         growth = math.expm1(self.epsilon)

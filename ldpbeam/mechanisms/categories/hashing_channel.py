@@ -13,22 +13,21 @@ from scipy.sparse import csr_array
 from ldpbeam.channels import Channel
 from ldpbeam.domains import Floats, Integers
 
-#: The hashes under a few seeds are one cell. There are at most this many cells together, and no more than
-#: categories.
+#: A group of seeds has at most this many cells, and no more cells than there are categories.
 MOST_CELLS = 2**10
-#: A run has about this many hashes, so that a product with its matrix stays in a core's cache. A backward
-#: product sums a run by itself, so another number gives other last bits.
+#: A run has about this many hashes, so that a product with its matrix stays in a core's cache. Backward
+#: products are summed run by run, so a different number changes their last bits.
 RUN_HASHES = 2**17
-#: A table of at most this many cells keeps its sparse matrices, of 12 bytes per cell; a larger one keeps the
-#: cells alone, of one, two or four bytes, and each product fills one matrix with run after run.
+#: A table of at most this many cells keeps its sparse matrices, at 12 bytes per cell. A larger one keeps only
+#: the cells, at one, two or four bytes each, and refills one matrix for every run of a product.
 KEPT_CELLS = 2**22
 
 
 class HashTable:
     """Each category's hash under each seed of a family.
 
-    Seeds that follow each other are a group. The hashes of a category under the seeds of a group are the
-    digits of one number, its cell: a product visits one cell instead of a hash for each seed.
+    Consecutive seeds form a group. The hashes of a category under the seeds of a group are the digits of one
+    number, its cell, so that a product visits one cell per group instead of one hash per seed.
 
     Args:
         seeds: the number of seeds.
@@ -56,14 +55,14 @@ class HashTable:
         values, narrow = np.arange(size, dtype=np.uint32), np.min_scalar_type(step * self.per_group - 1)
         for first in range(0, groups, step):
             cells = np.zeros((min(step, groups - first), size), dtype=narrow)
-            for place in range(self.together):
+            for digit in range(self.together):
                 some = (
-                    np.arange(first, first + len(cells), dtype=np.uint32) * np.uint32(self.together) + place
+                    np.arange(first, first + len(cells), dtype=np.uint32) * np.uint32(self.together) + digit
                 )
                 # The last group may lack seeds; categories have the hash 0 there, which counts nowhere.
                 some = some[some < seeds]
                 hashes_of = hashed(values[None, :], some[:, None].astype(np.uint32))
-                cells[: len(some)] += (hashes_of * np.uint32(hashes**place)).astype(narrow)
+                cells[: len(some)] += (hashes_of * np.uint32(hashes**digit)).astype(narrow)
             cells += (np.arange(len(cells))[:, None] * self.per_group).astype(narrow)
             self.runs.append(np.ascontiguousarray(cells.T))
         #: One where a cell has a hash under a seed, shape (cells, seeds times g); None if a cell is a hash.
@@ -74,7 +73,7 @@ class HashTable:
         self._kept: list[tuple[Any, csr_array]] | None = None
 
     def matrices(self) -> Iterator[tuple[Any, csr_array]]:
-        """The matrices from categories to a run's cells and back, for each run and until the next one."""
+        """The matrices from categories to a run's cells and back, run by run; valid until the next run."""
         if self._kept is None and sum(cells.size for cells in self.runs) <= KEPT_CELLS:
             self._kept = [self._matrices(cells) for cells in self.runs]
         if self._kept is not None:
@@ -140,11 +139,11 @@ class HashTable:
     def of_seeds(self, seeds: Integers) -> Integers:
         """Each category's hash under some seeds, shape (seeds, categories)."""
         hashes = np.empty((len(seeds), self.size), dtype=np.int64)
-        groups, places = np.divmod(seeds, self.together)
+        groups, digits = np.divmod(seeds, self.together)
         first = 0
         for cells in self.runs:
             rows = np.flatnonzero((groups >= first) & (groups < first + cells.shape[1]))
-            of_rows = cells[:, groups[rows] - first].astype(np.int64) // self.hashes ** places[rows]
+            of_rows = cells[:, groups[rows] - first].astype(np.int64) // self.hashes ** digits[rows]
             hashes[rows] = (of_rows % self.hashes).T
             first += cells.shape[1]
         return hashes
@@ -153,8 +152,8 @@ class HashTable:
 class HashingChannel(Channel):
     """P(seed and hash | category) for a family of equally likely seeds.
 
-    A product gathers or scatters the weights by the table of hashes. Its time is proportional to seeds times
-    categories, and it needs no matrix of floats.
+    A product gathers or scatters weights by the table of hashes. It takes time proportional to seeds times
+    categories, and no matrix of floats.
     """
 
     def __init__(self, table: HashTable, keep: float, other: float) -> None:

@@ -19,11 +19,11 @@ from ldpbeam.mechanisms.categories.xxh32 import reduced, xxh32, xxh32_of_text
 from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 
-#: A family is a fixed set of seeds, 0 .. seeds - 1. It has at most this many seeds, and cells (seeds
-#: times hash values).
+#: The most seeds of a family, which is the fixed set 0 .. seeds - 1, and its most cells (seeds times hash
+#: values).
 MOST_SEEDS, MOST_CELLS = 2**16, 2**22
-#: The default family has at least DEFAULT_SEEDS seeds, and at least ENOUGH times size / (g - 1), within the
-#: limits. Its collisions then add at most 1/31 to the variance (``frequency_variance``).
+#: Within the limits, the default family has at least DEFAULT_SEEDS seeds, and at least ENOUGH times
+#: size / (g - 1). Its collisions then add at most 1/31 to the variance (``frequency_variance``).
 DEFAULT_SEEDS = 1024
 ENOUGH = 32
 #: The most entries of a family's table of hashes (of one, two or four bytes each).
@@ -44,20 +44,20 @@ class LocalHashing(CategoricalMechanism):
 
     With a family of seeds (``seeds: 1024``: clients draw one of 0 .. 1023) the statistic counts reports by
     seed and hash. It is sufficient, so EM on it is exact. Frequencies are corrected for the family's actual
-    collisions; a correction by 1/g would have a bias of up to a few percent of a frequency. With
-    ``seeds: any`` clients draw any 32-bit seed. The statistic then counts, for each category, the reports
-    that do not support it and those that do, and EM on it maximises a composite likelihood.
+    collisions; correcting by 1/g would bias a frequency by up to a few percent. With ``seeds: any`` clients
+    draw any 32-bit seed. The statistic then counts, for each category, the reports that do not support it and
+    those that do, and EM on it maximises a composite likelihood.
 
     Attributes:
         seeds: the size of the family, or "any". 0 means the default: 1024, or 32 size / (g - 1) if that is
             more, or "any" if the limits do not allow enough seeds.
-        hashed: what of the category is hashed: "index", its index as four little-endian bytes, or "text", its
-            index in decimal digits, as the clients of pure-LDP, multi-freq-ldpy and LDP-EM-MR do.
+        hashed: what is hashed: "index", the category's index as four little-endian bytes, or "text", its
+            index in decimal digits, as in the clients of pure-LDP, multi-freq-ldpy and LDP-EM-MR.
         hashes: the number of hash values g, from 2 to 2^22. 0 means round(E) + 1, which has the least
             variance.
 
     Raises:
-        ValueError: if the family is larger than 2^16 seeds, 2^22 cells, or 2^27 hashes, or too small to tell
+        ValueError: if the family exceeds 2^16 seeds, 2^22 cells or 2^27 hashes, if it is too small to tell
             the categories apart, or if there are too few or too many hash values.
     """
 
@@ -92,14 +92,14 @@ class LocalHashing(CategoricalMechanism):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields without the table: another process computes it faster than it receives it."""
+        """The fields without the table, which another process computes faster than it would receive it."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The name and every parameter, without ``hashed`` and ``hashes`` where they have their defaults."""
+        """The name and every parameter, except ``hashed`` and ``hashes`` at their defaults."""
         parameters = super().parameters
-        # Statistics from before these options existed keep their fingerprints.
+        # Statistics that are older than these options keep their fingerprints.
         if self.hashed == "index":
             del parameters["hashed"]
         if self.hashes == self._best_hashes:
@@ -108,7 +108,7 @@ class LocalHashing(CategoricalMechanism):
 
     @property
     def composite(self) -> bool:  # type: ignore[override]
-        """Whether clients draw any 32-bit seed; the histogram then counts each report once per category."""
+        """Whether clients draw any 32-bit seed, so that a histogram counts a report once per category."""
         return self.seeds == "any"
 
     @property
@@ -204,7 +204,7 @@ class LocalHashing(CategoricalMechanism):
         return 2 * self.size if self.seeds == "any" else self.cells(resolution)
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """Counts by seed and hash; with any seed, how many reports do not and do support each category."""
+        """Counts by seed and hash; with any seed, of reports that do not and do support each category."""
         if self.seeds != "any":
             return super().histogram(payloads, resolution)
         supports = np.zeros(self.size, dtype=np.int64)
@@ -253,11 +253,11 @@ class LocalHashing(CategoricalMechanism):
 
     @functools.cached_property
     def _solved(self) -> dict[tuple[int, bytes], Floats]:
-        """The unbiased frequencies of the newest histogram, which estimates and intervals both ask for."""
+        """The unbiased frequencies of the last histogram: an estimate and its intervals both ask for them."""
         return {}
 
     def shares_of_reports(self) -> Floats:
-        """The unbiased shares of each seed and hash, from the normal equations for all of them at once."""
+        """The unbiased shares that a report of each seed and hash gives, from one set of normal equations."""
         supports = HashingChannel(self.table, float(self.seeds), 0.0).dense()
         expected = supports.T @ self.channel(self.size, 0).dense()
         return np.linalg.solve(expected, supports.T).T.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Any channel for categories, as a table of P(report | value), and the designs of surveys as such tables."""
+"""Any channel for categories, as a table of P(report | value); survey designs are such tables."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ldpbeam.mechanisms.mechanism import Uniforms, WholeReports
 from ldpbeam.mechanisms.registry import register
 from ldpbeam.options import Range
 
-#: The epsilon of a study may differ from its table's by this part, because people round it.
+#: The relative difference that is allowed between the epsilon of a study and of its table: people round it.
 ROUNDED = 5e-3
-#: The probabilities of a value's reports sum to one, but for so much.
+#: The most by which the probabilities of a value's reports may miss a sum of one.
 SUM_ERROR = 1e-6
-#: Values are not told apart where the table has a smaller singular value, relative to the greatest.
+#: A smaller singular value, relative to the greatest, means that reports do not tell all values apart.
 SINGULAR = 1e-9
 
 
@@ -31,16 +31,16 @@ SINGULAR = 1e-9
 class Matrix(WholeReports, CategoricalMechanism):
     """A report of r with the probability in row r of a table, in the column of the value.
 
-    The epsilon is that of the table; the given one must agree. Unbiased shares are W times those of reports,
-    where W = (P'D^-1 P)^-1 P'D^-1 for the table P and the probabilities D of reports of even shares.
+    The given epsilon must agree with that of the table. Unbiased shares are W times the shares of reports,
+    where W = (P'D^-1 P)^-1 P'D^-1 for the table P and the probabilities D of reports under even shares.
 
     Attributes:
         table: P(report | value); a list for each report with a number for each category, or a CSV file.
         design: a survey design instead of a table.
         p: the probabilities of the design; a number, or a list.
         draws: with kuk, how many cards a person draws.
-        surveyed: with unrelated, how many people were asked the unrelated question alone to find its share.
-        names: of the categories, for the messages of errors.
+        surveyed: with unrelated, how many people a survey asked the unrelated question alone.
+        names: the names of the categories, for error messages.
 
     Raises:
         ValueError: if the table is invalid, has another epsilon, or does not tell all values apart.
@@ -69,7 +69,7 @@ class Matrix(WholeReports, CategoricalMechanism):
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, **options: Any) -> Matrix:
-        """The mechanism for a domain of categories, whose names are in the messages of errors."""
+        """The mechanism for a domain of categories, whose names appear in error messages."""
         names = cast(Categories, domain).names
         return cls(epsilon=epsilon, size=len(names), names=names, **options)
 
@@ -85,22 +85,22 @@ class Matrix(WholeReports, CategoricalMechanism):
 
     @functools.cached_property
     def _inverse(self) -> Floats:
-        """What each report says of the share of each category, shape (size, reports)."""
+        """The unbiased share of each category that each report gives, shape (size, reports)."""
         weighted = self.probabilities.T / self.probabilities.mean(axis=1)
         return np.linalg.solve(weighted @ self.probabilities, weighted)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
-        """The shares that would have given the reports; they sum to one."""
+        """The shares that the reports imply; they sum to one."""
         return np.asarray(self._inverse @ histogram / reports)
 
     @property
     def frequency_variance(self) -> float:
-        """The mean over categories of the variance of one that nobody has, if the others have even shares."""
+        """The variance of the share of a category that nobody has, if the others are even: a mean."""
         others = (1.0 - np.eye(self.size)) / (self.size - 1.0)
         return float((self._inverse**2 * (self.probabilities @ others).T).sum(axis=1).mean())
 
     def share_variances(self, shares: Floats, histogram: Integers) -> Floats:
-        """Those of the reports, and that of a share of the unrelated question which a survey found."""
+        """The variances from the reports, plus that of the surveyed share of the unrelated question."""
         variances = super().share_variances(shares, histogram)
         if self.surveyed is None:
             return variances
@@ -140,8 +140,8 @@ def table_of(
 ) -> Floats:
     """The table of P(report | value) that options describe, shape (reports, size).
 
-    Designs have the names and the p of the R package RRreg, for categories of which the first is "yes"; with
-    ``forced_response``, of any categories.
+    Designs have the names and the p of the R package RRreg. Their first category is "yes", except with
+    ``forced_response``, which takes any categories.
 
     Raises:
         ValueError: if they do not describe a table.
@@ -177,7 +177,7 @@ def table_of(
 
 
 def _numbers(value: Any) -> Floats:
-    """Numbers of any shape; one NaN in the place of something else."""
+    """Numbers of any shape; a single NaN if the value is anything else."""
     try:
         numbers = np.array(value)
     except ValueError:

@@ -12,9 +12,9 @@ from ldpbeam.channels import DiagonalChannel
 from ldpbeam.domains import Categories, Floats, Integers
 from ldpbeam.mechanisms.mechanism import FrequencyMechanism
 
-#: Up to this many products of a cell and a category, variances are computed from what each cell says.
+#: Up to this many pairs of a cell and a category, variances are computed from what each cell says.
 MOST_ENTRIES = 2**20
-#: Up to this many products of a kind of report and a category, all reports are tried.
+#: Up to this many pairs of a kind of report and a category, all reports are tried.
 MOST_TRIED = 2**22
 
 
@@ -44,8 +44,8 @@ class CategoricalMechanism(FrequencyMechanism):
     def support_probabilities(self) -> tuple[float, float] | None:
         """(p, q): the probabilities that a report supports the person's category, and any other one.
 
-        The unbiased share is (C/n - q)/(p - q) for C supports of n reports. None if no report supports
-        categories: the noise of the shares is then taken to be normal.
+        The unbiased share is (C/n - q)/(p - q) for C supports of n reports. None if reports do not support
+        categories; the noise of the shares is then taken to be normal.
         """
         return None
 
@@ -53,7 +53,7 @@ class CategoricalMechanism(FrequencyMechanism):
     def rare_supports(self) -> float:
         """The value q (1 - q)/(p - q)^2: the number of reports times the variance of a rare category's share.
 
-        It is that of independent supports, where there are ``support_probabilities``.
+        It assumes independent supports, and needs ``support_probabilities``.
         """
         return float(self._spread(np.zeros(())))
 
@@ -63,7 +63,7 @@ class CategoricalMechanism(FrequencyMechanism):
         return self.rare_supports
 
     def _spread(self, shares: Floats) -> Floats:
-        """The variances of shares, times reports: counts of people with and without one are independent."""
+        """The variances of shares, times reports: people with and without a category report independently."""
         assert self.support_probabilities is not None, f"{self.name} needs its own frequency_variance"
         p, q = self.support_probabilities
         spread: Floats = (shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)) / (p - q) ** 2
@@ -71,12 +71,12 @@ class CategoricalMechanism(FrequencyMechanism):
 
     @property
     def even_variance(self) -> float:
-        """The variance of a share of 1/size, times the number of reports, without a family's collisions."""
+        """The variance of a share of 1/size, times the number of reports, ignoring a family's collisions."""
         return float(self._spread(np.array(1.0 / self.size)))
 
     @property
     def collisions(self) -> float:
-        """The factor by which a family of seeds raises the variances of shares; 1 without one."""
+        """The factor by which a family of seeds raises the variances of shares; 1 without a family."""
         return self.frequency_variance / self.rare_supports
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
@@ -89,43 +89,43 @@ class CategoricalMechanism(FrequencyMechanism):
         """Which categories each report supports, shape (n, size), where there are ``support_probabilities``.
 
         Raises:
-            NotImplementedError: if the mechanism does not tell it of single reports.
+            NotImplementedError: if the mechanism does not say it of single reports.
         """
         raise NotImplementedError(f"{self.name} does not say which categories a report supports")
 
     @property
     def tells_supports(self) -> bool:
-        """Whether there are ``support_probabilities``, and :meth:`supported` tells supports."""
+        """Whether there are ``support_probabilities``, and :meth:`supported` is implemented."""
         overridden = type(self).supported is not CategoricalMechanism.supported
         return overridden and self.support_probabilities is not None
 
     @property
     def name_channel(self) -> DiagonalChannel | None:
-        """P(named category | category) of one category that a report names; None if reports name none.
+        """P(named category | category) for a category that a report names; None if reports name none.
 
-        A report of a ``composite`` mechanism may name several, each of which is taken as a report.
+        A report of a ``composite`` mechanism may name several; each is then taken for a report.
         """
         return None
 
     def named(self, histogram: Integers) -> Integers:
-        """How many reports name each category, where there is a ``name_channel``, shape (size,)."""
+        """How many reports name each category, shape (size,); needs a ``name_channel``."""
         return histogram
 
     @property
     def cells_of_each(self) -> int:
         """How many cells of a histogram each category has, in their order; 0 if categories are not all alike.
 
-        If they are alike, counts of categories that change places are counts of the same mechanism.
+        If they are alike, the cells of two categories can be exchanged, and the mechanism stays the same.
         """
         return 0
 
     @property
     def names_one(self) -> bool:
-        """Whether a report names at most one category, and nothing else."""
+        """Whether a report names one category at most, and says nothing else."""
         return self.name_channel is not None and not self.composite
 
     def shares_of_reports(self) -> Floats:
-        """The unbiased shares that each kind of report alone would give, shape (cells, size)."""
+        """The unbiased shares that one report of each kind gives, shape (cells, size)."""
         ones = np.eye(self.cells(0), dtype=np.int64)
         return np.stack([self.unbiased_frequencies(report, 1) for report in ones])
 
@@ -133,7 +133,7 @@ class CategoricalMechanism(FrequencyMechanism):
     def extremes(self) -> tuple[float, float]:
         """The least and the greatest unbiased share of any category that one report gives.
 
-        They are infinite where there are too many kinds of reports to try.
+        Both are infinite if there are too many kinds of reports to try.
         """
         if (self.composite or self.names_one) and self.support_probabilities is not None:
             # A report may support any categories.
@@ -148,20 +148,21 @@ class CategoricalMechanism(FrequencyMechanism):
         """The variance of each unbiased share, times the number of reports, given what people have.
 
         Args:
-            shares: about the share of people who have each category, shape (size,). Each is within [0, 1];
-                shares that are mostly noise may have any sum, so the variance of one uses no other.
+            shares: about the share of people who have each category, in [0, 1], shape (size,). Noisy shares
+                may have any sum, so the variance of one share does not use the others.
             histogram: the counts of the report buckets, with sum above zero.
         """
-        # Supports of a family of seeds are not independent; ``collisions`` tell that only of many categories.
+        # Supports of a family of seeds are not independent; ``collisions`` accounts for it among many
+        # categories.
         few = self.seed_family and self.cells(0) * self.size <= MOST_ENTRIES
         if self.support_probabilities is None or few:
             return self._variances_of_reports(shares, histogram)
         return self._spread(shares) * self.collisions
 
     def _variances_of_reports(self, shares: Floats, histogram: Integers) -> Floats:
-        """The same from the mean square of what each report says; of a rare category if there are too many.
+        """The same from the mean square of what each report says; of a rare category if cells are many.
 
-        What a report says of a category has the mean 1 if its person has the category, and else 0.
+        What a report says of a category has the mean 1 if its person has the category, else 0.
         """
         if self.composite or self.cells(0) * self.size > MOST_ENTRIES:
             return np.full(len(shares), self.frequency_variance)

@@ -76,7 +76,7 @@ class RandomisedResponse(WholeReports, CategoricalMechanism):
 
 
 def epsilon_of_rate(rate: float, size: int) -> float:
-    """The epsilon of clients that replace their category by one drawn from all, the true one too.
+    """The epsilon of clients that replace their category by one drawn from all, the true one included.
 
     A report has its own category with probability 1 - rate + rate/size and each other one with rate/size, so
     these are reports of GRR. Of two categories it is ln(2/rate - 1).

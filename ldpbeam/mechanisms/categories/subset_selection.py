@@ -22,9 +22,9 @@ from ldpbeam.mechanisms.registry import register
 class SubsetSelection(UnaryEncoding):
     """Exactly m of the d categories: the person's own among them with probability p = mE/(mE + d - m).
 
-    Here E = exp(epsilon). The other ones are drawn uniformly, so that any other category is among them with
-    probability q = (m - p)/(d - 1). With m = 1 it is GRR. The bits of the m categories are set, packed as in
-    the other unary encodings, and counted as theirs are.
+    Here E = exp(epsilon). The others are drawn uniformly, so any other category is among them with
+    probability q = (m - p)/(d - 1). With m = 1 it is GRR. A report is a row of bits with those of the m
+    categories set; it is packed and counted like other unary encodings.
 
     Attributes:
         subset: the number m of categories in a report, from 1 to d - 1. 0 means d/(E + 1), rounded, but at
@@ -56,7 +56,7 @@ class SubsetSelection(UnaryEncoding):
         return p, (self.subset - p) / (self.size - 1)
 
     def _drawn_bits(self, index: Integers, draws: Floats) -> NDArray[np.bool_]:
-        """The categories with the least draws: the own one is before all others, or not among them."""
+        """The categories with the least draws; the person's own comes before all others, or after them."""
         rows = np.arange(index.size)
         kept = draws[rows, index] < self.support_probabilities[0]
         draws[rows, index] = np.where(kept, -1.0, 1.0)
@@ -66,7 +66,7 @@ class SubsetSelection(UnaryEncoding):
         return bits
 
     def is_report(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which payloads have as many bits as there are categories in a report, and no others."""
+        """Which payloads have ``subset`` bits set, and none after the last category."""
         many = np.bitwise_count(self._bytes(payloads)).sum(axis=1, dtype=np.int64)
         return np.asarray(super().is_report(payloads) & (many == self.subset))
 
@@ -84,7 +84,7 @@ class SubsetSelection(UnaryEncoding):
         return len(self._subsets)
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The place of the report's bits, category 0 lowest, among those of all reports."""
+        """The rank of the report's bits, category 0 lowest, among those of all reports."""
         return np.searchsorted(self._subsets, super().bucketise(payloads, resolution))
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
@@ -104,8 +104,8 @@ class SubsetSelection(UnaryEncoding):
 
 
 def saving(mechanism: CategoricalMechanism) -> float:
-    """By how much less variance shares have with subset selection, as a part of a mechanism's variance.
+    """The part of a mechanism's variance of shares that subset selection would save.
 
-    It is of all categories equally frequent, and not above zero if the mechanism is as good.
+    All categories are taken to be equally frequent. It is zero or less if the mechanism is as good.
     """
     return 1.0 - SubsetSelection(mechanism.epsilon, mechanism.size).even_variance / mechanism.even_variance

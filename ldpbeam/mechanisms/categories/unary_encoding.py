@@ -17,7 +17,7 @@ from ldpbeam.mechanisms.mechanism import Uniforms
 from ldpbeam.mechanisms.registry import register
 from ldpbeam.options import Range
 
-#: The most categories for which whole bit vectors are cells, which joins need.
+#: The most categories for which a whole bit vector is a cell, as joins need.
 MOST_WHOLE = 16
 #: Bits are drawn and counted in blocks of about this many, which a core's cache holds.
 BLOCK_BITS = 2**18
@@ -31,8 +31,8 @@ class UnaryEncoding(CategoricalMechanism):
 
     The bits are packed: category k has bit k mod 8 (from the lowest) of byte k // 8, and the unused bits of
     the last byte are zero. A histogram counts the reports with each bit unset and set. These counts are not
-    sufficient ({11, 00} and {10, 01} give the same counts), so EM on them maximises a composite likelihood,
-    that of one uniformly drawn bit. If services are joined by user, whole vectors are counted, up to 16
+    sufficient ({11, 00} and {10, 01} give the same counts), so EM on them maximises a composite likelihood:
+    that of one uniformly drawn bit. Where services are joined by user, whole vectors are counted, of up to 16
     categories.
     """
 
@@ -66,7 +66,7 @@ class UnaryEncoding(CategoricalMechanism):
         return packed.view(self.payload_dtype).ravel()
 
     def _drawn_bits(self, index: Integers, draws: Floats) -> NDArray[np.bool_]:
-        """The bits of each category index, shape (n, size), from draws of this shape, which may change."""
+        """The bits of each category index, from draws of shape (n, size), which may be overwritten."""
         p, q = self.support_probabilities
         bits: NDArray[np.bool_] = draws < q
         rows = np.arange(index.size)
@@ -123,7 +123,7 @@ class UnaryEncoding(CategoricalMechanism):
 
     @property
     def cells_of_each(self) -> int:
-        """Two: for its bit unset and its bit set."""
+        """Two: one for its bit unset, one for its bit set."""
         return 2
 
     def histogram(self, payloads: NDArray[Any], resolution: int) -> Integers:
@@ -132,7 +132,7 @@ class UnaryEncoding(CategoricalMechanism):
         step = max(1, BLOCK_BITS // self.size)
         for start in range(0, len(payloads), step):
             bits = self.supported(payloads[start : start + step])
-            # The sums of up to 255 bits are bytes, which NumPy adds several times as fast as numbers.
+            # The sum of up to 255 bits fits into a byte, and NumPy adds bytes several times as fast.
             rest = len(bits) % _BYTE
             sums = bits[rest:].reshape(_BYTE, -1).sum(axis=0, dtype=np.uint8).reshape(-1, self.size)
             counts += sums.sum(axis=0, dtype=np.int64) + bits[:rest].sum(axis=0, dtype=np.int64)

@@ -11,7 +11,7 @@ _P1, _P2, _P3, _P4, _P5 = (np.uint32(p) for p in (2654435761, 2246822519, 326648
 def xxh32(values: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """XXH32 of each value's four little-endian bytes under each seed; the arguments are broadcast."""
     h = np.atleast_1d(values * _P3 + (seeds + (_P5 + np.uint32(4))))
-    # Every step is in place. With an array of its own for each step, memory takes three times the time.
+    # Every step works in place: allocating an array for each would take three times as long.
     spare = h << np.uint32(17)
     h >>= np.uint32(15)
     h |= spare
@@ -46,7 +46,7 @@ def xxh32_of_text(values: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDAr
 
 
 def _digit(values: NDArray[np.uint32], digits: NDArray[np.int64], position: int) -> NDArray[np.uint32]:
-    """The ASCII code of the digit at a place from the left; any number where there is none."""
+    """The ASCII code of the digit at a position from the left; any number where there is none."""
     power = 10 ** np.maximum(digits - 1 - position, 0)
     codes: NDArray[np.uint32] = (48 + values.astype(np.int64) // power % 10).astype(np.uint32)
     return codes

@@ -15,9 +15,9 @@ from ldpbeam.mechanisms.mechanism import Mechanism, Uniforms
 
 @dataclasses.dataclass(frozen=True)
 class KeySums:
-    """What a histogram tells of each key; arrays have the shape (size,).
+    """What a histogram says of each key; arrays have the shape (size,).
 
-    A person with a key draws it with probability 1/``padding``, and reports about what was drawn.
+    A person with a key draws it with probability 1/``padding``, and reports on the draw.
 
     Attributes:
         asked: the number of reports that could have named the key.
@@ -27,10 +27,10 @@ class KeySums:
         own: the probability that a report names the key that was drawn.
         other: the probability that it names another key.
         gain: the mean of the value that is reported with the drawn key if its value is 1.
-        square_by_chance: the mean square of the value that is reported with another key.
+        square_by_chance: the mean square of the value that is reported with a key that was not drawn.
         padding: one, or the number of pairs of which a person draws one.
-        sampled: whether the people who could have named a key are a random part of all people: each draws
-            the key to be asked for, all keys alike.
+        sampled: whether the people who could have named a key are a random sample of all people, each of
+            whom draws the key to be asked for, all keys alike.
     """
 
     asked: Floats
@@ -68,11 +68,11 @@ class KeyValueMechanism(Mechanism):
 
     @abstractmethod
     def perturb(self, values: KeyValuePairs, uniforms: Uniforms) -> NDArray[Any]:
-        """One report per person, also without a pair, shape (people,) and dtype ``payload_dtype``."""
+        """One report per person, with or without a pair, shape (people,) and dtype ``payload_dtype``."""
 
     @abstractmethod
     def key_sums(self, histogram: Integers, reports: int) -> KeySums:
-        """What a histogram of ``reports`` reports, at any resolution, tells of each key."""
+        """What a histogram of ``reports`` reports, at any resolution, says of each key."""
 
     def key_values(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """(frequencies, means on [0, 1]) as the mechanism's paper estimates them, both of shape (size,).
@@ -96,9 +96,9 @@ class KeyValueMechanism(Mechanism):
     def precisions(self, histogram: Integers, reports: int) -> tuple[Floats, Floats]:
         """Weights of the frequency and of the mean of each key, both of shape (size,).
 
-        The first is one over the variance of a rare key's frequency, the second is proportional to one over
-        the variance of its mean. They weight services against each other, so only their ratios matter. They
-        are 0 for a key without reports.
+        The first is one over the variance of a rare key's frequency; the second is proportional to one over
+        the variance of its mean. Only their ratios between services matter. They are 0 for a key without
+        reports.
         """
 
 

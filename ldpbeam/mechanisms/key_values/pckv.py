@@ -21,7 +21,7 @@ from ldpbeam.mechanisms.mechanism import NumericMechanism, Uniforms, WholeReport
 from ldpbeam.mechanisms.registry import register
 from ldpbeam.options import Range
 
-#: The longest padding; with a longer one almost no report would be of a real pair.
+#: The longest padding; beyond it almost no report would be about a real pair.
 MOST_PADDING = 10_000
 
 
@@ -30,16 +30,17 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
     """A uniform draw of one of a person's pairs, which are padded to ``padding`` pairs with dummies.
 
     A person with L pairs draws each of them with probability 1/max(L, padding), and otherwise one of
-    ``padding`` dummy keys d .. d + padding - 1, whose sign is a fair coin. Estimates multiply by ``padding``.
-    So they are unbiased if nobody has more pairs than that; the pairs of a person who has more count less.
-    The default, 1, is for data of at most one pair per person, such as both papers' synthetic data. For other
-    data the paper uses the 90% quantile of the number of pairs per person.
+    ``padding`` dummy keys d .. d + padding - 1, whose sign is a fair coin. Estimates multiply by ``padding``,
+    so they are unbiased if nobody has more pairs than that; the pairs of a person who has more count less.
+    The default, 1, suits data with at most one pair per person, such as both papers' synthetic data. For
+    other data the paper uses the 90% quantile of the number of pairs per person.
 
     Attributes:
         padding: the padded number of pairs, 1 to 10,000.
     """
 
-    #: The mean square of the value that is reported with a key that was not drawn, and one over its root.
+    #: The mean square of the value that is reported with a key that was not drawn, and one over its square
+    #: root.
     _by_chance: ClassVar[tuple[float, float]] = 1.0, 1.0
 
     padding: Annotated[int, Range(least=1, most=MOST_PADDING)] = 1
@@ -51,9 +52,9 @@ class PaddedKeyValueMechanism(KeyValueMechanism):
 
     @property
     def piecewise(self) -> NumericMechanism | None:
-        """What perturbs the value of the drawn key; None if the value is rounded to a sign.
+        """The mechanism for the value of the drawn key; None if the value is rounded to a sign.
 
-        The histogram then has a row for each key: its reports without the key, and those of each bucket.
+        With it, the histogram has a row per key: the reports without the key, and those in each bucket.
         """
         return None
 

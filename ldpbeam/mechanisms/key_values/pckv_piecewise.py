@@ -20,7 +20,7 @@ from ldpbeam.mechanisms.registry import register
 
 
 def slot_wave(wave: Wave, epsilon: float) -> Wave:
-    """A wave with less excess, so that the wave's places and other slots' uniform places keep within epsilon.
+    """A wave with less excess, which keeps its places, beside other slots' uniform places, within epsilon.
 
     The largest ratio of a wave place's probability to a uniform place's is at most exp(epsilon) times the
     smallest. A uniform place is a draw modulo the number of places, so some places have one draw more.
@@ -34,8 +34,8 @@ def slot_wave(wave: Wave, epsilon: float) -> Wave:
 def slot_draws(wave: Wave, epsilon: float) -> tuple[int, int]:
     """How many draws make the drawn key's slot present, and any other slot: a half, and about 1/(s+1).
 
-    A change of the drawn key exchanges the roles of two slots, of which one may be absent and the other
-    present. So the odds of being absent are at most exp(epsilon), divided by the largest ratio of a wave's
+    Another drawn key exchanges the roles of two slots, one of which may be absent and the other present. So
+    the odds of being absent are at most exp(epsilon), divided by the largest ratio of a wave's
     place to a uniform place.
     """
     likelier = Fraction(wave.excess + wave.even + 1, wave.draws // wave.size)
@@ -91,7 +91,7 @@ class PCKVPM(SlotsKeyValueMechanism):
 
     @functools.cached_property
     def wave(self) -> Wave:
-        """The wave of PM, with less excess, so that the whole report keeps within epsilon."""
+        """PM's wave with less excess, which keeps the whole report within epsilon."""
         return slot_wave(self.piecewise.wave, self.epsilon)
 
     @functools.cached_property

@@ -27,11 +27,11 @@ ABSENT, PLUS, MINUS = 0, 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class SlotsKeyValueMechanism(PaddedKeyValueMechanism):
-    """A report with one slot per key: absent, or one of several outcomes.
+    """A report with one slot per key, which is absent or has one of several outcomes.
 
-    A histogram counts the outcomes of each slot, including absent, so each report counts once per slot. These
-    counts are not sufficient. Their likelihood is a composite one, that of one slot drawn uniformly from the
-    d slots. The slots of dummy keys have no information about real keys, and are not sent.
+    A histogram counts the outcomes of each slot, including absent, so a report counts once per slot. These
+    counts are not sufficient; their likelihood is a composite one, that of a slot drawn uniformly from the d
+    slots. Slots of dummy keys say nothing about real keys, and are not sent.
     """
 
     composite = True

@@ -21,7 +21,7 @@ ABSENT, PLUS, MINUS = 0, 1, 2
 
 
 class KeyBlocksChannel(Channel):
-    """A channel with the same block for each key and zeros elsewhere, because a report names its key."""
+    """A channel with one block per key and zeros elsewhere: a report names its key."""
 
     def __init__(self, size: int, block: Floats) -> None:
         super().__init__(size * block.shape[0], size * block.shape[1])
@@ -125,8 +125,8 @@ class PrivKV(WholeReports, KeyValueMechanism):
 
         The mean is that of the signs of the N reports with present, corrected for p2, with both counts
         clipped to [0, N] as published. These include the signs of missing keys, so the mean is biased to the
-        middle: it estimates f p1 m / (f p1 + (1 - f) q1) on [-1, 1]. A key without a report has frequency 0
-        and the middle as mean.
+        middle: it estimates f p1 m / (f p1 + (1 - f) q1) on [-1, 1]. A key without a report gets frequency 0
+        and the middle as its mean.
         """
         key_sums = self.key_sums(histogram, reports)
         p1, p2 = self.probabilities
@@ -140,8 +140,8 @@ class PrivKV(WholeReports, KeyValueMechanism):
         """The weights of frequency and mean: n (2 p1 - 1)^2/(p1 q1) and N ((2 p2 - 1) p1/q1)^2 for each key.
 
         Here n is the number of a key's reports, and N the number of those with present. For a rare key, most
-        of the N reports are from people without the key. The second weight prevents that a service with a
-        small budget pulls the mean to the middle.
+        of the N reports come from people without it. The second weight keeps a service with a small budget
+        from pulling the mean to the middle.
         """
         key_sums = self.key_sums(histogram, reports)
         p1, p2 = self.probabilities

@@ -79,7 +79,7 @@ class DiscreteSquareWave(WholeReports, UnbiasedMechanism):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Also that outputs are summed: statistics of before, which have no sums of them, are others."""
+        """All parameters, and a mark that outputs are summed, which statistics of earlier versions lack."""
         return {**super().parameters, "sums": "outputs"}
 
     @property
@@ -137,7 +137,7 @@ class DiscreteSquareWave(WholeReports, UnbiasedMechanism):
         return np.arange(self.outputs, dtype=np.float64)
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """One report per value in [0, 1], shape (n,); values outside are taken for its ends."""
+        """One report per value in [0, 1], shape (n,); values outside are moved to the nearest end."""
         x = np.clip(np.asarray(values, dtype=np.float64), 0.0, 1.0)
         index = np.minimum(np.floor(self.bins * x).astype(np.int64), self.bins - 1)
         wave = 2 * self.half_width + 1

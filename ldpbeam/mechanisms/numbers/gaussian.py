@@ -35,9 +35,9 @@ FARTHEST = 40.0
 #: each end is one cell; with 8 they lose up to 2e-5, because the cells are coarser.
 CELLS_REACH = 4.0
 
-#: Reports that lie further than this many deviations beyond [-1, 1] count alike for a mean, and for a mean of
-#: squares. From epsilon 0.1 to 20 this makes the variance of either larger by 2% to 6%, and a report's
-#: influence 20 times smaller than that of the largest report (decision 37).
+#: A mean, and a mean of squares, counts all reports alike that lie more than this many deviations beyond
+#: [-1, 1]. From epsilon 0.1 to 20 this raises the variance of either by 2% to 6%, and makes the influence of
+#: a report 20 times smaller than that of the largest possible one (decision 37).
 MEAN_REACH, SQUARE_REACH = 1.2, 2.0
 
 #: The noise's lattice has at least ``FINENESS`` steps per standard deviation. The deviation is larger than
@@ -80,8 +80,8 @@ class NormalLattice:
         moves = np.searchsorted(self.table, draws, side="right")
         low, high = self.ends
         near = np.clip(values + moves - self.reach, low, high)
-        # The draws that are not in the table lead to points that do not depend on the value. They are counted
-        # from the last one, because the first one depends on the last bits of a sum of doubles.
+        # Draws beyond the table lead to points that do not depend on the value. They are counted from the
+        # last draw, because where they begin depends on the last bits of a sum of doubles.
         elsewhere = low + remainder(self.draws - 1 - draws, high - low + 1)
         return np.where(draws < self.table[-1], near, elsewhere)
 
@@ -90,8 +90,8 @@ def normal_lattice(sigma: float, epsilon: float, draws: int, fineness: int = FIN
     """Noise of standard deviation sigma on [-1, 1], with at least ``fineness`` lattice steps per deviation.
 
     Each count is rounded down, by less than one draw. Every point gets at least
-    exp(epsilon) / (exp(epsilon) - 1) of the draws left over. So, for every pair of values, the rounding adds
-    nothing to the probability that exceeds epsilon, and every value can reach every point.
+    exp(epsilon) / (exp(epsilon) - 1) of the draws left over. So rounding adds nothing to the probability that
+    exceeds epsilon, for any pair of values, and every value can reach every point.
     """
     steps = max(1, math.ceil(SENSITIVITY * fineness / sigma))
     deviation = sigma * WIDER * steps / SENSITIVITY
@@ -226,9 +226,9 @@ class Gaussian(NumericMechanism):
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(cell | value bucket): the normal distribution, averaged over each value bucket.
 
-        The average uses Gauss-Legendre quadrature with five nodes on pieces of at most a quarter deviation;
-        its error is 1e-16. Differences of the antiderivative would have an error of 2e-7 at epsilon 1e-5, for
-        cells of 1e-3.
+        The average is by Gauss-Legendre quadrature with five nodes on pieces of at most a quarter deviation,
+        with an error of 1e-16. Differences of the antiderivative would have an error of 2e-7 at epsilon 1e-5,
+        for cells of 1e-3.
         """
         inner = np.linspace(-self._edge, self._edge, resolution + 1)
         ends = np.concatenate(([-np.inf], inner, [np.inf]))[:, None]

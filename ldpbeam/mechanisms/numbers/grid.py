@@ -1,8 +1,8 @@
-"""Samplers of numbers in integer arithmetic, so that the probability of each report is known exactly.
+"""Samplers of numbers in integer arithmetic, which give each report an exact probability.
 
-A report is a function of a place on a grid, and depends on the value only through this place. Values are
-rounded to a grid first. Draws are uniform integers below 2^53, and a sampler determines how many of them lead
-to each place (decision 26).
+Values are rounded to a grid first. A report is a function of its place on a grid, and depends on the value
+only through that place. Draws are uniform integers below 2^53; a sampler decides how many of them lead to
+each place (decision 26).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def places(x: ArrayLike, steps: int) -> Integers:
 
 
 def rounded_at_random(x: ArrayLike, steps: int, draws: Integers) -> Integers:
-    """One of the two places next to each value in [0, 1], drawn so that its mean is the value, shape (n,)."""
+    """One of the two places around each value in [0, 1], drawn with the value as its mean, shape (n,)."""
     scaled = np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0) * steps
     below = np.floor(scaled)
     up = draws < (scaled - below) * float(DRAWS)
@@ -67,9 +67,9 @@ class Wave:
     place for two values differ at most by the excess. The excess is at most exp(epsilon) - 1 times the fewest
     draws that any place has without it.
 
-    A slope, in places, makes the wave a trapezoid: a second draw moves the place up further, uniformly by 0
-    to ``slope`` - 1 places. The few second draws that remain, because ``slope`` does not divide their number,
-    lead to a place that does not depend on the value.
+    A slope, in places, makes the wave a trapezoid: a second draw moves the place further up, by 0 to
+    ``slope`` - 1 places with equal chances. If ``slope`` does not divide the number of draws, the few second
+    draws left over lead to a place that does not depend on the value.
 
     Attributes:
         steps: the value's place is from 0 to ``steps``.
@@ -145,7 +145,7 @@ def wave(
 
 
 def fitting_excess(epsilon: float, share: float, width: int, size: int, draws: int = DRAWS) -> int:
-    """How many draws per place a wave has, without the uniform part.
+    """The number of draws per place of a wave, beyond the uniform part.
 
     Args:
         epsilon: the budget of a report, which the wave never exceeds.
@@ -156,7 +156,7 @@ def fitting_excess(epsilon: float, share: float, width: int, size: int, draws: i
     """
     growth = exponential(epsilon) - 1
     wanted = math.floor(share * draws / width)
-    # The uniform part has an integer number of draws per place. If it is small, one draw more costs less than
+    # The uniform part has a whole number of draws per place. If that is small, one draw more costs less than
     # one draw fewer.
     fewest = (draws - width * wanted) // size
     return max(

@@ -27,10 +27,10 @@ SR_ALONE = 0.61
 class Hybrid(NumericMechanism):
     """PM's report with probability alpha = 1 - exp(-epsilon/2), else SR's; up to epsilon 0.61 always SR's.
 
-    The report is unbiased for v = 2x - 1. Above epsilon 0.61 the variance is the same for every v: with
-    s = exp(epsilon/2) and SR's B it is (s+3)/(3s(s-1)) + B^2/s. SR's reports lie inside PM's range. A report
-    that SR's ``is_report`` accepts is counted as SR's, even if it is PM's. This happens to one report in a
-    million at epsilon 1; for values next to an end, to 3 in 10,000 at epsilon 10 and to 2 in 100 at 20.
+    The report is unbiased for v = 2x - 1. Above epsilon 0.61 the variance is (s+3)/(3s(s-1)) + B^2/s for
+    every v, with s = exp(epsilon/2) and SR's B. SR's reports lie inside PM's range. A report that SR's
+    ``is_report`` accepts is counted as SR's, even if PM made it. This happens to one report in a million at
+    epsilon 1; next to an end, to 3 in 10,000 at epsilon 10 and to 2 in 100 at 20.
     """
 
     name = "hybrid"
@@ -58,7 +58,7 @@ class Hybrid(NumericMechanism):
 
     @property
     def variance_polynomial(self) -> tuple[float, float, float]:
-        """The mixture of PM's and SR's polynomials; both are unbiased, so their means add no variance."""
+        """The mixture of PM's and SR's polynomials: both are unbiased, so mixing adds no variance."""
         alpha = self.share
         c0, c1, c2 = (
             alpha * one + (1.0 - alpha) * other
@@ -69,7 +69,7 @@ class Hybrid(NumericMechanism):
         return c0, c1, c2
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
-        """One report per value in [0, 1], shape (n,); a draw chooses PM or SR, another one the report."""
+        """One report per value in [0, 1], shape (n,): one draw chooses PM or SR, a second one the report."""
         x = places(values, STEPS)
         first, second = whole_draws(uniforms, x.size), whole_draws(uniforms, x.size)
         rounded = self.rounding.report_of(x, second)
@@ -87,7 +87,7 @@ class Hybrid(NumericMechanism):
         return resolution + 2 if self.share else 2
 
     def grid(self, resolution: int) -> None:
-        """None: SR's two reports have cells of their own beside PM's."""
+        """None: beside PM's cells, SR's two reports have one cell each."""
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
         """The cell of each payload: PM's cells first, then -B and +B."""

@@ -23,7 +23,7 @@ from ldpbeam.mechanisms.numbers.grid import (
 )
 from ldpbeam.mechanisms.registry import register
 
-#: A correct client's report is further out than this many scales once in 10^19 reports.
+#: A correct client sends a report further out than this many scales once in 10^19 reports.
 FARTHEST = 44.0
 #: The number of cells from end to end; the noise moves a report by whole cells.
 CELLS = 2**16
@@ -32,12 +32,12 @@ CELLS = 2**16
 def noise_table(epsilon: float, cells: int, draws: int) -> Integers:
     """How many draws of ``draws`` / 2 move a report by less than 1, 2, ... cells, shape (``cells``,).
 
-    The count of each move is exp(-epsilon / ``cells``) times the count of the move before it, and never below
-    exp(-epsilon) times the first count. All other draws move the report past the end of all ``cells``. They
-    are at least 1 / (exp(epsilon) - 1) times as many as the draws that do not.
+    The count of each move is exp(-epsilon / ``cells``) times the count of the previous one, and never below
+    exp(-epsilon) times the first. All other draws move the report past the end of the ``cells``; they are at
+    least 1 / (exp(epsilon) - 1) times as many as the draws that do not.
     """
     ratio = epsilon / cells
-    # A share of 2^-40 is left out, because counts may be rounded up below.
+    # A share of 2^-40 is kept back, because counts may be rounded up below.
     whole = draws / 2.0 * (1.0 - 2.0**-40) * -math.expm1(-ratio)
     counts = np.floor(whole * np.exp(-ratio * np.arange(cells))).astype(np.int64)
     counts = np.maximum(counts, math.ceil(int(counts[0]) / exponential(epsilon)))
@@ -64,9 +64,9 @@ class Laplace(NumericMechanism):
     """A report v + noise for v = 2x - 1, with Laplace noise of scale 2/epsilon.
 
     The report is unbiased for v, with variance 8/epsilon^2. The likelihood of v depends on a report only
-    through the report clamped to [-1, 1], so the clamped report is sufficient. Its buckets are equal cells of
-    [-1, 1] and two end cells. The multi-service paper truncates reports instead (section 4.2), or excludes
-    Laplace from ULE; neither is needed.
+    through the report clamped to [-1, 1], which is therefore sufficient. Its buckets are equal cells of
+    [-1, 1] and two end cells. The multi-service paper truncates reports (section 4.2), or excludes Laplace
+    from ULE; neither is needed.
     """
 
     name = "laplace"
@@ -90,13 +90,13 @@ class Laplace(NumericMechanism):
 
     @property
     def tail(self) -> Tail:
-        """The tail beyond [-1, 1]: the excess is exponential whatever the value, so it tells nothing."""
+        """The tail beyond [-1, 1]: the excess is exponential whatever the value, so it says nothing."""
         return Tail(1.0, 1.0, 1.0, (self.scale, self.scale), 1.0 / self.scale)
 
     def bounded(self, payloads: ArrayLike) -> Floats:
-        """Reports in [-1, 1] as they are, and 1 + scale, with their sign, for those beyond.
+        """Reports in [-1, 1] unchanged; those beyond become 1 + scale, with their sign.
 
-        It is the mean of the reports that have the same sufficient statistic, so it is unbiased, too.
+        This is the mean of all reports with the same sufficient statistic, so it is unbiased too.
         """
         reports = np.asarray(payloads, dtype=np.float64)
         ends = np.sign(reports) * (1.0 + self.scale)
@@ -129,7 +129,7 @@ class Laplace(NumericMechanism):
         return -1.0, 0.5 * resolution, 1
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
-        """The cell of each payload; 1, which no correct client sends, is in the last of the equal cells."""
+        """The cell of each payload; 1, which no correct client sends, falls into the last equal cell."""
         index = super().bucketise(payloads, resolution)
         index[payloads == 1.0] = resolution
         return index

@@ -17,12 +17,12 @@ from ldpbeam.mechanisms.mechanism import FrequencyMechanism, Uniforms
 from ldpbeam.mechanisms.registry import AUTO, build_mechanism, register
 from ldpbeam.options import Range
 
-#: The most bins; more are a mistake, because every bin needs at least one value bucket.
+#: The most bins; every bin needs a value bucket, so more would be a mistake.
 MOST_BINS = 2**16
 
 
 def oracle_over(size: int, name: str, epsilon: float) -> CategoricalMechanism:
-    """The categorical mechanism ``name``, which reports one of ``size`` bins or nodes.
+    """The categorical mechanism called ``name``, for reports of one of ``size`` bins or nodes.
 
     Raises:
         ValueError: for an unknown name, or a mechanism that is not for categories.
@@ -34,7 +34,7 @@ def oracle_over(size: int, name: str, epsilon: float) -> CategoricalMechanism:
 
 
 def check_leaves(leaves: object, branching: int) -> None:
-    """Check that a tree of this branching can have so many leaves.
+    """Check that a tree of this branching can have this number of leaves.
 
     Raises:
         ValueError: if not.
@@ -94,7 +94,7 @@ class BinMechanism(FrequencyMechanism):
 class Binned(BinMechanism):
     """A report of the value's bin by a categorical mechanism (the oracle) over the bins.
 
-    Fewer bins have less noise and more bias; the paper uses 16, 32 and 64. A bin's share is divided equally
+    Fewer bins mean less noise and more bias; the paper uses 16, 32 and 64. A bin's share is divided equally
     among its value buckets. With Norm-Sub of the shares this is the paper's CFO with binning.
 
     Attributes:

@@ -22,7 +22,7 @@ from ldpbeam.mechanisms.ranges.binned import MOST_BINS, BinMechanism, check_leav
 from ldpbeam.mechanisms.registry import AUTO, register
 from ldpbeam.options import Range
 
-#: The oracles whose reports fit the payload of every level.
+#: The oracles whose reports fit into the payload of any level.
 _Oracle = Literal["auto", "grr", "olh", "hadamard"]
 
 
@@ -47,10 +47,9 @@ def level_precisions_from_below(weights: ArrayLike, branching: int) -> Floats:
 def constrained_inference(shares: Sequence[Floats], weights: ArrayLike, branching: int) -> Floats:
     """Least squares of all levels' shares under consistency and a total of 1 (Hay et al., VLDB 2010).
 
-    The pass up the tree averages a node's own share and the sum of its children's, weighted by their
-    precisions. The pass down the tree divides the difference between a node and the sum of its children
-    equally among the children. The result minimises the sum over levels of w_l ||A_l x - f_l||^2 over leaves
-    x of sum 1.
+    The pass up the tree averages a node's own share and the sum of its children's, weighted by precision. The
+    pass down divides the difference between a node and the sum of its children equally among the children.
+    The result minimises the sum over levels of w_l ||A_l x - f_l||^2 over leaves x of sum 1.
 
     Args:
         shares: the shares of each level's nodes, from the level below the root to the leaves.
@@ -81,9 +80,9 @@ def constrained_inference(shares: Sequence[Floats], weights: ArrayLike, branchin
 def node_variance(oracle: CategoricalMechanism) -> float:
     """The variance of a node's share at its level, averaged over nodes, times the number of reports.
 
-    It is half the variance of the difference between two nodes' shares if all nodes are equally frequent; the
-    true shares hardly change it. Noise common to all nodes of a level cancels, because the total is known.
-    The variance for a rare category would be wrong here: a level has few nodes, and none of them is rare.
+    It is half the variance of the difference between two nodes' shares if all nodes are equally frequent;
+    other shares hardly change it. Noise that all nodes of a level have in common cancels, because the total
+    is known. A level has few nodes and none is rare, so the variance for a rare category would be wrong.
     GRR has 1/(d (p-q)^2). OLH has the rare category's variance plus (1 - 2/g) / (d (p - 1/g)). HRR
     (``hadamard``) has the variance of a signed entry, ((E+1)/(E-1))^2.
     """
@@ -164,7 +163,7 @@ class Hierarchy(BinMechanism):
 
     @property
     def payload_dtype(self) -> np.dtype[Any]:
-        """Nine bytes: level, seed (0 unless the oracle is OLH), and the node, hash, or row and sign."""
+        """Nine bytes: level, seed (0 except for OLH), and the node, the hash, or the row and sign."""
         return np.dtype([("level", "u1"), ("seed", "<u4"), ("value", "<u4")])
 
     def perturb(self, values: ArrayLike, uniforms: Uniforms) -> NDArray[Any]:
@@ -185,7 +184,7 @@ class Hierarchy(BinMechanism):
         return reports
 
     @staticmethod
-    def _own(oracle: CategoricalMechanism, payloads: NDArray[Any]) -> NDArray[Any]:
+    def _of_oracle(oracle: CategoricalMechanism, payloads: NDArray[Any]) -> NDArray[Any]:
         """The oracle's payloads, taken from reports of its level."""
         level_reports = np.zeros(len(payloads), dtype=oracle.payload_dtype)
         if level_reports.dtype.names:
@@ -199,7 +198,7 @@ class Hierarchy(BinMechanism):
         valid = np.zeros(len(payloads), dtype=np.bool_)
         for level, oracle in enumerate(self.reporters, 1):
             chosen = np.flatnonzero(payloads["level"] == level)
-            level_reports = self._own(oracle, payloads[chosen])
+            level_reports = self._of_oracle(oracle, payloads[chosen])
             valid[chosen] = oracle.is_report(level_reports)
             if not level_reports.dtype.names:
                 valid[chosen] &= payloads["seed"][chosen] == 0
@@ -219,7 +218,7 @@ class Hierarchy(BinMechanism):
         starts = np.concatenate(([0], self._ends(resolution)))
         for level, oracle in enumerate(self.reporters, 1):
             chosen = np.flatnonzero(payloads["level"] == level)
-            cells = oracle.bucketise(self._own(oracle, payloads[chosen]), resolution)
+            cells = oracle.bucketise(self._of_oracle(oracle, payloads[chosen]), resolution)
             buckets[chosen] = starts[level - 1] + cells
         return buckets
 
@@ -262,7 +261,7 @@ class Hierarchy(BinMechanism):
         """A leaf's variance, averaged over leaves: the sum over levels l of (1 - 1/B) B^(2(l-h)) / pi_l.
 
         The leaves' shares are a sum of parts. The part of level l is constant within the nodes of level l and
-        sums to zero within those of the level above. Least squares estimates each part separately. A leaf has
+        sums to zero within those of the level above. Least squares estimates the parts separately. A leaf has
         (1 - 1/B) B^(l-h) of the part of level l, whose precision is B^(h-l) pi_l. Here
         pi_l = w_l + pi_(l+1) / B and w_l = 1 / (h a_l), where a_l is :func:`node_variance`, because each
         level has 1/h of the reports.
