@@ -242,6 +242,12 @@ def test_a_time_in_numbers_is_milliseconds(array: pa.Array, times: list[Any]) ->
         ),
         (pa.array([2**64 - 1, None, 3], pa.uint64()), pa.float64(), [2.0**64, None, 3.0]),
         (pa.array(["0.5"]), pa.string(), ["0.5"]),
+        (
+            # Categories of polars are such a dictionary, which Arrow cannot decode.
+            pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array(["2", "0.5"], pa.string_view())),
+            pa.string(),
+            ["0.5", "2"],
+        ),
         (pa.array([True]), pa.bool_(), [True]),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",

@@ -1,8 +1,8 @@
 """The likelihood of counts of report buckets, by block of value buckets, and at the two ends of the range.
 
-Value buckets are put together into blocks if there are many; the distribution is even inside a block. The
-ends have blocks of their own without a width, because clients clip values: many people may be at an end.
-Where a domain has a step, blocks are values, and each end is one of them.
+If there are many value buckets, neighbours are put together into blocks; inside a block the distribution is
+even. The two ends of the range are separate blocks without a width, because clients clip values: many people
+may be at an end. If the domain has a step, blocks are values, and each end is one of them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MOST_ENTRIES = 2**23
 
 
 def fine_buckets(attribute: Attribute) -> int:
-    """The number of equal parts of the range, as many in each value bucket, that densities are found on.
+    """The number of equal parts of the range on which densities are found, a multiple of the value buckets.
 
-    With a step they are the values.
+    If the domain has a step, the parts are its values.
     """
     return number_of_values(attribute.domain) or least_multiple(attribute.value_buckets, LEAST_BUCKETS)
 
@@ -40,34 +40,39 @@ def of_channels(
     """The likelihood of each channel's counts of report buckets; None if its matrix would be too large.
 
     Args:
-        channels: P(report bucket | value bucket), of each kind of reports.
-        counts: the counts of its report buckets.
-        ends: P(report bucket | value) at the two ends of the range, which then have blocks; else none.
+        channels: P(report bucket | value bucket), for each kind of report.
+        counts: the counts of the report buckets of each channel.
+        ends: P(report bucket | value) at the two ends of the range, for each channel. If it is empty, the
+            ends have no blocks.
     """
     buckets = channels[0].shape[1]
     _, sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
     rows = sum(
-        min(int(np.count_nonzero(own)), MOST_BLOCKS if isinstance(channel, BandChannel) else channel.shape[0])
-        for channel, own in zip(channels, counts, strict=True)
+        min(
+            int(np.count_nonzero(of_buckets)),
+            MOST_BLOCKS if isinstance(channel, BandChannel) else channel.shape[0],
+        )
+        for channel, of_buckets in zip(channels, counts, strict=True)
     )
-    # While it is put together, the rows without reports are there, too.
+    # While the matrix is built, it also has the rows without reports.
     whole = max(channel.shape[0] for channel in channels)
     if max(rows, whole / 4) * len(sizes) > MOST_ENTRIES:
         return None
     folded = [
-        _folded(channel, own, sizes, at_ends) for channel, own, at_ends in zip_longest(channels, counts, ends)
+        _folded(channel, of_buckets, sizes, at_ends)
+        for channel, of_buckets, at_ends in zip_longest(channels, counts, ends)
     ]
     matrix, kept = (np.concatenate(arrays) for arrays in zip(*folded, strict=True))
     return Exact(matrix, kept, with_points(sizes) if ends else sizes)
 
 
 def with_points(sizes: Integers) -> Integers:
-    """The sizes of blocks, with those of the ends of the range, which are points: 0, shape (blocks + 2,)."""
+    """The sizes of blocks with the two ends of the range, which are points of size 0, shape (blocks + 2,)."""
     return np.pad(sizes, 1)
 
 
 def _folded(channel: Channel, counts: Floats, sizes: Integers, ends: Floats | None) -> tuple[Floats, Floats]:
-    """The rows of report buckets that have reports, by block of values, and their counts."""
+    """(the rows of the report buckets that have reports, by block of values; their counts)."""
     matrix = channel.dense() if len(sizes) == channel.shape[1] else by_block(channel, sizes)
     matrix = matrix if ends is None else with_ends(matrix, ends)
     if isinstance(channel, BandChannel) and len(counts) > MOST_BLOCKS:

@@ -17,10 +17,10 @@ from ldpbeam.mechanisms import Mechanism
 
 
 def auto(question: Question) -> Estimate:
-    """The best estimate that is known for the attribute, without options.
+    """The best estimate for the attribute that we know of, without options.
 
-    It uses the joint histogram if the attribute has one of all the services. The estimate's detail ``chosen``
-    is a sentence about what was chosen and why, or the name of another estimator whose answer it is.
+    It uses the joint histogram if the attribute has one for all the services. The detail ``chosen`` of the
+    estimate is a sentence about what was chosen and why, or the name of the estimator that gave the answer.
     """
     domain = question.attribute.domain
     if isinstance(domain, Numeric):
@@ -32,7 +32,7 @@ def auto(question: Question) -> Estimate:
 
 
 def check_auto(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that every mechanism of keys with values tells its own frequencies; all others fit.
+    """Check that every mechanism for keys with values estimates their frequencies; other attributes fit.
 
     Raises:
         ValueError: if one does not.
@@ -44,8 +44,8 @@ def check_auto(attribute: Attribute, services: Sequence[str]) -> None:
 def auto_joins(domain: Domain, mechanisms: Sequence[Mechanism]) -> bool:
     """Whether ``auto`` asks for the reports of several services to be joined by user.
 
-    It does for numbers, if each whole report of each mechanism has a bucket of its own. Other attributes are
-    joined if another estimator asks for it.
+    It does so for numbers if every mechanism maps each whole report to one bucket. The reports of other
+    attributes are joined only if another estimator asks for it.
 
     Args:
         domain: the attribute's domain.

@@ -1,9 +1,8 @@
-"""What hashed reports say of shares that are nearly known: more than the numbers of supports.
+"""Sharper shares from hashed reports: the counts by seed and hash say more than the numbers of supports.
 
-A report of local hashing supports every category with its hash. Whether it speaks for a rare category depends
-on the others that it supports: a frequent one explains it already. Numbers of supports ignore that. Near
-given shares, one step of Fisher's scoring on the counts by seed and hash has the least variance that is
-possible.
+A report of local hashing supports every category that has its hash. If one of these is frequent, it explains
+the report, which then says little about a rare one. The numbers of supports ignore this. Near the true
+shares, one step of Fisher's scoring on the counts by seed and hash has the least possible variance.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def with_all_counts(question: Question, likelihood: Likelihood, shares: Floats) 
     """The likelihood of the counts by seed and hash; None if no service has such counts.
 
     Args:
-        question: the question that ``likelihood`` is of.
-        likelihood: from the numbers of supports.
-        shares: shares that are nearly right, shape (categories,), with sum 1.
+        question: the question of ``likelihood``.
+        likelihood: the likelihood of the numbers of supports.
+        shares: approximate shares, shape (categories,), with sum 1.
     """
     parts = list(likelihood.parts)
     for position, index in enumerate(question.versions):
@@ -57,7 +56,8 @@ def _is_small(mechanism: CategoricalMechanism) -> bool:
 def _scored(question: Question, part: Supports, matrix: Floats, counts: Floats, shares: Floats) -> Part:
     """Supports that say as much as one step of Fisher's scoring from ``shares``, with sum 1.
 
-    They stay as they are if the counts do not tell all categories apart: some have the same hashes.
+    If some categories have the same hashes under all seeds, counts cannot tell them apart, and the supports
+    stay as they are.
     """
     chances = matrix @ shares
     information = counts.sum() * (matrix.T @ (matrix / chances[:, None]))

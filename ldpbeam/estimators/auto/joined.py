@@ -1,4 +1,4 @@
-"""The likelihood of each user's reports to several services, near the answer."""
+"""The likelihood of all reports of each user, to several services, near the answer."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def is_joined(question: Question) -> bool:
 
 
 class Blocked:
-    """The likelihoods of kinds of users by block of value buckets; the products have them by bucket.
+    """The likelihoods of kinds of users by block of value buckets, from products by bucket.
 
-    A point is a bucket of the products, too: the first and the last one are the ends of a range.
+    A point is also a bucket of the products: the first and the last bucket are the ends of the range.
     """
 
     def __init__(self, products: JointProducts, sizes: Integers) -> None:
@@ -67,7 +67,7 @@ class JoinedLikelihood:
     Attributes:
         log_scale: a constant to add to log-likelihoods.
         sizes: the number of equal parts of the range in each block, shape (blocks,).
-        total: the number of users with fresh noise whose reports would say as much.
+        total: how many users with fresh noise would say as much.
         people: the least number of different people.
     """
 
@@ -79,7 +79,7 @@ class JoinedLikelihood:
         _, sizes = blocks_of(buckets, min(buckets, MOST_BLOCKS))
         self.sizes = sizes if steps else with_points(sizes)
         self._products = Blocked(joint.products, self.sizes)
-        # Services draw their noise independently, so the worst service's factor bounds that of all together.
+        # Services draw their noise independently, so the largest factor bounds that of all services together.
         factor = max(question.noise_factor(index) for index in question.versions)
         self._counts = joint.counts / factor
         self.total, self.people = float(self._counts.sum()), float(joint.counts.sum()) / question.repeats
@@ -87,7 +87,7 @@ class JoinedLikelihood:
 
     @property
     def exact(self) -> Exact | None:
-        """The exact likelihood if there are few kinds of users, else None."""
+        """The exact likelihood; None if there are many kinds of users."""
         kinds = len(self._counts)
         if kinds * len(self.sizes) > EXACT_ENTRIES:
             return None
@@ -96,8 +96,8 @@ class JoinedLikelihood:
     def near(self, centre: Floats) -> Quadratic:
         """The second-order expansion around a distribution, shape (blocks,).
 
-        Slopes are those of all users. The curvature is that of a sample of the kinds
-        (:mod:`~ldpbeam.estimators.curvature`): its error is about a hundredth in every direction.
+        The slopes are those of all users. The curvature is that of a sample of the kinds
+        (:mod:`~ldpbeam.estimators.curvature`); its error is about 1% in every direction.
         """
         probabilities, slopes = self._products.evaluate(centre, self._counts)
         curvature = sampled_curvature(self._products, self._counts, len(centre), len(centre))

@@ -1,8 +1,9 @@
 """``auto`` for keys with values: empirical Bayes over the frequencies, and over the means, of all keys.
 
-The keys' frequencies are draws from one distribution, which the reports of all keys tell together; they need
-not sum to one. The keys' means are draws from one normal distribution. So a key of which reports tell little
-has nearly the mean of the other keys. Means of PCKV-PM are those of ``pckv_em``, which measured better.
+The keys' frequencies are draws from one distribution, which is estimated from the reports of all keys; they
+need not sum to one. The keys' means are draws from one normal distribution, so a key with little information
+gets nearly the mean of the other keys. For PCKV-PM the means are those of ``pckv_em``, which were more
+accurate when measured.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms.key_values.mechanism import KeySums
 from ldpbeam.mechanisms.key_values.pckv import PaddedKeyValueMechanism
 
-#: The means and the sizes (as of this many seen keys) of the beta distributions that frequencies may have.
+#: The beta distributions that frequencies may have: their means, and their sizes as numbers of observations.
 BETA_MEANS, BETA_SIZES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7), (0.5, 2.0, 8.0, 30.0)
-#: The points of a frequency, beside those where unbiased frequencies are.
+#: The number of grid points of a frequency, besides those near unbiased frequencies.
 POINTS = 401
-#: The centres of the keys' means on [-1, 1] and their deviations around it, all equally probable.
+#: The centres of the keys' means on [-1, 1], and the deviations around them; all are equally probable.
 CENTRES, SPREADS = np.linspace(-0.95, 0.95, 39), np.geomspace(0.03, 1.0, 12)
 
 
 @dataclass(frozen=True)
 class KeyReports:
-    """What a service's or version's reports tell of each key; arrays have the shape (keys,).
+    """What the reports of one service or version say about each key; arrays have the shape (keys,).
 
     Attributes:
-        present: the binomial number of reports in which the key is present, given its frequency, (keys, 1).
+        present: the number of reports in which the key is present, binomial given its frequency, (keys, 1).
         sums: unbiased estimates of the frequency times the mean on [-1, 1].
-        variances: of ``sums``.
+        variances: the variances of ``sums``.
     """
 
     present: Supports
@@ -58,8 +59,9 @@ class KeyReports:
 def auto_keys(question: Question) -> Estimate:
     """The frequencies and the means of keys.
 
-    Rounds are estimated by :func:`~ldpbeam.estimators.key_values.privkv.privkvm`, because later ones depend
-    on the means of earlier ones. If some are missing, each mechanism's own estimates are taken.
+    Rounds of PrivKVM are estimated by :func:`~ldpbeam.estimators.key_values.privkv.privkvm`, because later
+    rounds depend on the means of earlier ones. If some rounds are missing, the estimate is that of
+    :func:`~ldpbeam.estimators.key_values.key_value.key_value`.
     """
     mechanisms = question.mechanisms
     if any(mechanism.round for mechanism in mechanisms):
@@ -73,7 +75,7 @@ def auto_keys(question: Question) -> Estimate:
     padded = [mechanism for mechanism in mechanisms if isinstance(mechanism, PaddedKeyValueMechanism)]
     paddings = [mechanism.padding for mechanism in padded if mechanism.piecewise is not None]
     if len(paddings) == len(mechanisms) and len(set(paddings)) == 1:
-        # The shape of a key's piecewise reports tells more of its mean than their sum does.
+        # The shape of a key's piecewise reports says more about its mean than their sum does.
         estimate = pckv_em(question)
         chosen = "empirical Bayes over the frequencies of all keys, and pckv_em for the means"
         details = {"chosen": chosen, **estimate.details}
@@ -92,8 +94,8 @@ def auto_keys(question: Question) -> Estimate:
 
 
 def key_reports(key_sums: KeySums) -> KeyReports:
-    """The supports of each key and its unbiased sum of values, from the key's sums."""
-    # Nobody was asked about a key without reports: it tells nothing.
+    """The supports of each key and its unbiased sum of values, from its raw sums."""
+    # A key that nobody was asked about says nothing.
     scale = key_sums.padding / (np.maximum(key_sums.asked, 1.0) * key_sums.own * key_sums.gain)
     squares = np.maximum(key_sums.squares, key_sums.square_by_chance)
     supports = Supports(
@@ -108,12 +110,12 @@ def key_reports(key_sums: KeySums) -> KeyReports:
 
 
 def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
-    """(the posterior mean of each key's frequency, shape (keys,), the steps of EM)."""
+    """(the posterior mean of each key's frequency, shape (keys,); the number of EM's steps)."""
     present = [part.present for part in parts]
     most = [dataclasses.replace(supports, reports=float(np.max(supports.reports))) for supports in present]
 
     def greatest(frequencies: Floats) -> Floats:
-        """The information of a key that has the most reports of each service."""
+        """The information on a key that has the most reports of every service."""
         return np.asarray(np.sum([supports.information(_inside(frequencies)) for supports in most], axis=0))
 
     atoms = np.linspace(0.0, 1.0, POINTS) ** 2
@@ -133,12 +135,12 @@ def frequencies_of(parts: list[KeyReports]) -> tuple[Floats, int]:
 
 
 def _inside(frequencies: Floats) -> Floats:
-    """Frequencies of 0 and 1 would need chances of 0 and 1 at the largest epsilons."""
+    """Frequencies inside (0, 1): at the largest epsilons, 0 and 1 would have likelihoods of zero."""
     return frequencies.clip(1e-12, 1.0 - 1e-12)
 
 
 def _unbiased(present: list[Supports]) -> Floats:
-    """The unbiased frequencies of the keys that have reports, by all services together."""
+    """The unbiased frequencies of the keys that have reports, from all services together."""
     shares = [(one.supports / np.maximum(one.reports, 1.0) - one.q) / (one.p - one.q) for one in present]
     weights = np.array([one.information(_inside(share)) for one, share in zip(present, shares, strict=True)])
     total = weights.sum(axis=0)
@@ -149,8 +151,8 @@ def _unbiased(present: list[Supports]) -> Floats:
 def means_of(parts: list[KeyReports], frequencies: Floats) -> Floats:
     """The posterior mean of each key's mean on [-1, 1], shape (keys,), given the frequencies.
 
-    Given its mean m, a key's sum is normal around f m. The centre and the spread of all keys' means are
-    averaged over a grid, each pair weighted by the likelihood of all sums.
+    A key with frequency f and mean m has a sum that is normal around f m. The result is averaged over a grid
+    of centres and spreads of all keys' means, weighted by the likelihood of all sums.
     """
     weights = np.array([1.0 / part.variances for part in parts])
     precisions = weights.sum(axis=0)

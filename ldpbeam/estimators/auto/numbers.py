@@ -1,9 +1,9 @@
 """``auto`` for numbers: the average of smooth distributions, weighted by how well each explains the reports.
 
-A distribution's log density, or its density, has one of sixty priors or more
-(:mod:`~ldpbeam.density.priors`). For each, the most likely distribution is found, and the prior's
-marginal likelihood (Laplace's method). The answer is their average by marginal likelihood: nothing is tuned
-to the reports by hand, nothing is random.
+There are sixty or more priors of the log density, or of the density (:mod:`~ldpbeam.density.priors`). For
+each prior we find the most likely distribution and the marginal likelihood of the reports (Laplace's method).
+The answer is the average of these distributions, weighted by marginal likelihood. Nothing is tuned by hand,
+and nothing is random.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ from ldpbeam.estimators.question import Question, distribution_moments
 from ldpbeam.estimators.ule import information_kept, resolution_warnings, shown_buckets
 from ldpbeam.metrics import ROUNDING
 
-#: The most expansions of a joint likelihood with all priors, each around the answer of the last.
+#: The most expansions of a joint likelihood for all priors, each around the answer of the one before.
 MOST_EXPANSIONS = 3
-#: It is not expanded again if the answer moved less than this, as a W1 distance on the unit range. At
-#: epsilon 5 a move of 0.003 left an error of 0.0005, which was a third of the distance to the truth.
+#: The likelihood is not expanded again if the answer moved by less than this W1 distance on the unit range.
+#: At epsilon 5 a move of 0.003 left an error of 0.0005, a third of the distance to the truth.
 NEAR_ENOUGH = 1e-3
-#: What the orders of smoothness are called, and the scales.
+#: The names of the orders of smoothness, and of the scales.
 SHAPES: Mapping[int, str] = {1: "random walk of the", 2: "smooth", 3: "very smooth"}
 SCALED: Mapping[Scale, str] = {"log": "log density", "plain": "density"}
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The priors with their modes, and the likelihood that they were found with.
+    """The priors with their modes, and the likelihood that gave them.
 
     Attributes:
-        likelihood: the likelihood by block of value buckets; to second order for many kinds of users.
+        likelihood: the likelihood by block of value buckets; to second order if there are many kinds of
+            users.
         fits: the priors.
-        total: the number of reports, or of users of a joint histogram. Those of several windows, by clients
-            that remember their noise, count as the fewer ones with fresh noise that say as much.
+        total: the number of reports, or of users of a joint histogram. If clients remember their noise over
+            several windows, it is the smaller number of reports with fresh noise that would say as much.
         people: the least number of different people.
         log_scale: a constant to add to log-likelihoods.
     """
@@ -64,7 +65,7 @@ class Fitted:
 def fit(question: Question) -> Fitted | None:
     """The priors with their modes; None if the channel's matrix would be too large.
 
-    The last one is kept, because an estimate and its intervals need the same.
+    The last result is kept, because an estimate and its intervals need the same one.
     """
     global _last
     attribute, statistic, rest, fitted = _last
@@ -75,7 +76,7 @@ def fit(question: Question) -> Fitted | None:
     return fitted
 
 
-#: What was asked last, without keeping its statistic, and its fit.
+#: The last question, which does not keep its statistic alive, and its fit.
 _last: tuple[Callable[[], object], Callable[[], object], object, Fitted | None] = (
     lambda: None, lambda: None, None, None,
 )  # fmt: skip
@@ -99,7 +100,7 @@ def _fit(question: Question) -> Fitted | None:
 
 
 def first_value(attribute: Attribute, likelihood: Likelihood) -> int | None:
-    """The number of the first value in steps from zero, or from itself if zero is no multiple of the step.
+    """The first value, counted in steps from zero, or 0 if the values are not multiples of the step.
 
     It is None if blocks are not values.
     """
@@ -134,7 +135,7 @@ def by_bucket(shares: Floats, likelihood: Likelihood, buckets: int) -> Floats:
         fine[..., 1] += fine[..., 0]
         fine[..., -2] += fine[..., -1]
         fine = fine[..., 1:-1]
-    # There are several blocks in a bucket, or several buckets in a block.
+    # A bucket has several blocks, or a block has several buckets.
     return np.asarray(fine.reshape(*shares.shape[:-1], buckets, -1).sum(axis=-1))
 
 
@@ -157,7 +158,7 @@ def label(prior: Prior) -> str:
     where = ", ends {:.3g} and {:.3g}".format(*prior.support) if prior.ends else ""
     spikes = [{LOW: "the low end", HIGH: "the high end"}.get(spike, str(spike)) for spike in prior.spikes]
     where += f", spikes {', '.join(spikes)}" if spikes else ""
-    where += "".join(f", heights of {own.name} ({own.deviation:g})" for own in prior.heaps)
+    where += "".join(f", heights of {heaps.name} ({heaps.deviation:g})" for heaps in prior.heaps)
     return f"{SCALED[prior.scale]}, order {prior.order}, deviation {prior.deviation:.3g}{where}"
 
 
@@ -209,7 +210,7 @@ def auto_numbers(question: Question) -> Estimate:
         warnings=warnings,
         details=details,
     )
-    # Inside of wide buckets the density is not even.
+    # Inside wide buckets the density is not even.
     fine = by_bucket(shares, fitted.likelihood, fine_buckets(attribute))
     mean, variance = distribution_moments(attribute.domain, fine)
     return replace(answer, mean=mean, variance=variance)

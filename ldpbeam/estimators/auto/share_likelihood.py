@@ -1,8 +1,8 @@
 """The likelihood of each category's share, from the unbiased shares of the services.
 
-A mechanism for categories counts which reports support a category: with probability p if it is the person's,
-else with q. The number of supports of a category is binomial to a good approximation, and nearly independent
-of the others. Reports of several services multiply.
+A mechanism for categories counts the reports that support each category: a report supports the person's
+category with probability p, and every other one with probability q. The number of supports of a category is
+approximately binomial, and nearly independent of the others. The likelihoods of several services multiply.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism
 from ldpbeam.over_time.joined_windows import JoinedSupports
 
-#: Unbiased shares of more categories are grouped: those of a group differ by less than this many standard
-#: deviations.
+#: With more categories than this, those with nearly equal unbiased shares are grouped: within a group, shares
+#: differ by less than GROUP standard deviations.
 MOST_CATEGORIES, GROUP = 2048, 0.1
-#: The sum of unbiased shares is known to be one, up to rounding, if it differs by less.
+#: Unbiased shares sum to one, up to rounding, if their sum differs from it by less than this.
 ROUNDING = 1e-6
 
 
@@ -30,11 +30,11 @@ class Supports:
     """Binomial numbers of supports.
 
     Attributes:
-        supports: the number of reports that support each category, need not be whole, shape (categories, 1).
-        reports: the number of reports, or fewer if a report tells less than p and q say; one number, or an
-            array of the shape of ``supports``.
+        supports: the number of reports that support each category, not always whole, shape (categories, 1).
+        reports: the number of reports, or a smaller number if a report says less than p and q imply; one
+            number, or an array with the shape of ``supports``.
         p: the probability that a report supports the person's category.
-        q: the probability that it supports another one.
+        q: the probability that a report supports another category.
     """
 
     supports: Floats
@@ -61,18 +61,18 @@ class Supports:
 
 @dataclass(frozen=True)
 class Normal:
-    """Unbiased shares with normal noise of one variance.
+    """Unbiased shares whose noise is normal, with one variance.
 
     Attributes:
         shares: the unbiased shares, shape (categories, 1).
-        variance: of the noise of one share.
+        variance: the variance of a share's noise.
     """
 
     shares: Floats
     variance: float
 
     def log_likelihood(self, shares: Floats) -> Floats:
-        """Minus half the squared difference over the variance."""
+        """Minus half of the squared difference over the variance."""
         return -0.5 * (self.shares - shares) ** 2 / self.variance
 
     def slope(self, shares: Floats) -> Floats:
@@ -84,7 +84,7 @@ class Normal:
         return np.full(np.shape(shares), 1.0 / self.variance)
 
 
-#: The likelihood of one service's reports. Its functions are of shares of shape (categories, n) or (n,).
+#: The likelihood of one service's reports. Its methods take shares of shape (categories, n) or (n,).
 Part = Supports | Normal
 
 
@@ -92,17 +92,17 @@ Part = Supports | Normal
 class Likelihood:
     """The likelihood of the share of each category, or of each group of categories with equal reports.
 
-    It is one of densities, too (:class:`ldpbeam.density.likelihoods.Likelihood`).
+    It is also a likelihood of densities (:class:`ldpbeam.density.likelihoods.Likelihood`).
 
     Attributes:
         shares: the unbiased shares, shape (groups,).
         parts: the likelihood of each service or version.
         members: the group of each category, shape (categories,).
-        scale: is multiplied to log-likelihoods: 1 - 1/categories if the unbiased shares sum to one, because
-            the last one then says nothing new.
-        places: the number of places of each group's category, shape (groups, 1): one, but for all places of
-            candidates without a name. Their variances add up, so their reports carry that many times less
-            information.
+        scale: the factor of log-likelihoods: 1 - 1/categories if the unbiased shares sum to one, because the
+            last share then says nothing new.
+        places: the number of places of each group's category, shape (groups, 1). It is one, except for the
+            places of candidates without a name, which are one category. Their variances add up, so their
+            reports carry that many times less information.
     """
 
     shares: Floats
@@ -117,7 +117,7 @@ class Likelihood:
         return np.bincount(self.members)
 
     def log_likelihoods(self, shares: Floats) -> Floats:
-        """Those of each group's shares, shape (groups, n), or of shares that all groups have, shape (n,)."""
+        """By group, shape (groups, n), of shares by group, shape (groups, n), or common ones, shape (n,)."""
         return self._total([part.log_likelihood(shares) for part in self.parts]) / self.places
 
     def values(self, shares: Floats) -> Floats:
@@ -130,11 +130,11 @@ class Likelihood:
         return self._total([part.slope(shares) for part in self.parts]) / self.places
 
     def information(self, shares: Floats) -> Floats:
-        """The expected information at some shares of categories of one place, of the same shape."""
+        """The expected information on categories of one place at some shares, in the shape of these."""
         return self._total([part.information(shares) for part in self.parts])
 
     def expanded(self, shares: Floats, moves: Floats) -> tuple[Floats, Floats]:
-        """The slopes by share, shape (groups,), and the expected information along some directions."""
+        """(the slopes by share, shape (groups,); the expected information along some directions)."""
         along = moves.T @ (self.information(shares)[:, None] / self.places * moves)
         return self.slopes(shares[:, None])[:, 0], along
 
@@ -146,7 +146,7 @@ class Likelihood:
 def likelihood_of(question: Question) -> Likelihood:
     """The likelihood of the shares of a question's categories, whose mechanisms give unbiased shares.
 
-    All places of candidates without a name are one category. Were each one of its own, the prior would give
+    All places of candidates without a name are one category. If each were a category, the prior would give
     each a share above zero, and all of them together too much.
     """
     unbiased, variance = unbiased_shares(question)
@@ -195,12 +195,12 @@ def _part(question: Question, index: int, members: Integers) -> Part:
 
 
 def independent_reports(question: Question, index: int, shares: Floats) -> float:
-    """How many independent reports say as much of the shares as a channel's reports do, in the mean.
+    """How many independent reports say as much about the shares, on average, as a channel's reports do.
 
     Args:
-        question: what the reports are of.
-        index: of the channel, in ``attribute.versions``.
-        shares: about those that people have, shape (categories,).
+        question: the question that the reports answer.
+        index: the index of the channel in ``attribute.versions``.
+        shares: approximate shares, shape (categories,).
     """
     joined = question.statistic.joined
     if isinstance(joined, JoinedSupports):

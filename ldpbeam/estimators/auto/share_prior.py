@@ -1,12 +1,12 @@
 """The distribution of the shares themselves, learned from all categories: empirical Bayes.
 
-The shares of the categories are taken as draws from one unknown distribution with mean 1/categories. It
-starts as an average over families, weighted by how likely they make the reports, and shares that sum to one:
-gamma distributions, from long tails to nearly equal shares; distributions of which most of the mass is at one
-small share or zero; and a few large shares among equal ones, whose common share is what the large ones leave.
-EM then moves it to the distribution that is most likely (Kiefer and Wolfowitz, Ann. Math. Stat. 1956), as if
-``STRENGTH`` further categories had been seen distributed as in the families' average. Few categories, or
-reports that say little, cannot move it far.
+We model the shares of the categories as draws from one unknown distribution with mean 1/categories. It starts
+as an average over three families, weighted by how likely they make the reports and a sum of one: gamma
+distributions, from long tails to nearly equal shares; distributions with most of their mass at zero or at one
+small share; and a few large shares among equal ones, which have what the large ones leave. EM then moves it
+to the most likely distribution (Kiefer and Wolfowitz, Ann. Math. Stat. 1956), as if ``STRENGTH`` further
+categories had been observed with the average distribution of the families. Few categories, or reports that
+say little, cannot move it far.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from ldpbeam.estimators.auto.share_likelihood import Likelihood
 
 #: The shapes of the gamma distributions.
 SHAPES = (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0, 4.0)
-#: The places of the mass at one share, as a part of 1/categories, and the mass elsewhere (exponential), which
-#: may also be that of one category.
+#: The share at which a distribution has most of its mass, as a part of 1/categories, and the mass elsewhere,
+#: which is exponential and may also be that of one category.
 PLACES, ELSEWHERE = (0.0, 0.2, 0.4, 0.6, 0.8), (0.01, 0.03, 0.1, 0.2, 0.4)
 #: The search for a common share starts at each of STARTS, in parts of 1/categories, and ends when it moves by
-#: less than MOVED, or after MOST_MOVES steps. The shares beside a common one differ from it by the part NEXT.
+#: less than MOVED, or after MOST_MOVES steps. The atoms beside a common share differ from it by the part
+#: NEXT.
 STARTS, MOVED, MOST_MOVES, NEXT = (0.3, 0.95), 1e-7, 30, 1e-3
 #: The least variance of the sum of all shares, given the reports.
 LEAST_VARIANCE = 1e-6
@@ -37,23 +38,23 @@ ANYWHERE = 1e-6
 STRENGTH = 16.0
 #: EM stops when a step gains less than this of the log-likelihood, or after this many steps.
 TOLERANCE, MOST_STEPS = 1e-3, 300
-#: The tilt that makes means sum to one is found to this error of the sum, in at most this many steps.
+#: The tilt is found when the means sum to one up to this error; the search takes at most this many steps.
 TILTED, MOST_TILTS = 1e-9, 40
-#: A sum that is farther from its mean, in standard deviations, is the fault of the prior distribution.
+#: If the sum is more standard deviations than this away from one, the prior distribution is wrong.
 FARTHEST = 6.0
-#: Shares have a grid of this many geometric steps, and points of their own where unbiased shares are, at
-#: distances of at least this many standard deviations, at most this many.
+#: The grid of shares has LOW_POINTS geometric steps, and at most MOST_POINTS more where the unbiased shares
+#: are, at least APART standard deviations apart.
 LOW_POINTS, APART, MOST_POINTS = 64, 0.3, 300
-#: Each of the FEW_LARGEST largest shares has FINE points within REACH standard deviations, if zero is at
-#: least twice as far away.
+#: Around each of the FEW_LARGEST largest shares there are FINE points within REACH standard deviations, if
+#: zero is at least twice as far away.
 FEW_LARGEST, FINE, REACH = 12, 33, 4.0
-#: Points of the curve that measures distances in standard deviations.
+#: The points of the curve that measures distances in standard deviations.
 CURVE = 1025
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is known of each category's share, if categories have no order.
+    """The posterior distribution of each category's share, if categories have no order.
 
     Attributes:
         edges: the ends of cells of shares, ascending from 0, shape (cells + 1,).
@@ -74,8 +75,8 @@ class Posterior:
     def means(self) -> Floats:
         """The posterior means given that the shares sum to one, shape (groups,).
 
-        Each posterior distribution is multiplied by exp(t f), for the one t that gives the sum. This is the
-        saddle-point approximation of the posterior distribution given the sum. If the sum is more than
+        Each posterior distribution is multiplied by exp(t f), with one t for all, so that the means sum to
+        one. This is the saddle-point approximation of the posterior given the sum. If the sum is more than
         ``FARTHEST`` standard deviations away, or no t is found, the means are scaled instead.
         """
         with np.errstate(divide="ignore"):
@@ -102,9 +103,9 @@ class Posterior:
         return plain * (1.0 / float(self.sizes @ plain))
 
     def quantiles(self) -> Floats:
-        """The quantiles of the one level, for all groups, at which the shares sum to one; shape (groups,).
+        """The posterior quantiles at the one level at which they sum to one, shape (groups,).
 
-        Of all shares with this sum, these have the least expected sum of absolute errors.
+        Of all shares with this sum, they have the least expected sum of absolute errors.
         """
         # The posterior probability that a share is below each edge.
         reached = np.zeros((len(self.weights), len(self.edges)))
@@ -132,7 +133,7 @@ def _quantiles(reached: Floats, edges: Floats, level: float) -> Floats:
 
 
 def posterior(likelihood: Likelihood) -> Posterior:
-    """The posterior distributions of all shares; together they tell their prior distribution."""
+    """The posterior distributions of all shares, from which their prior distribution is estimated."""
     size, sizes = len(likelihood.members), likelihood.sizes
     atoms = grid(likelihood)
     common = common_shares(likelihood, atoms)
@@ -156,13 +157,14 @@ def posterior(likelihood: Likelihood) -> Posterior:
 
 
 def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
-    """The share that most categories have, if a few have more, such that posterior means sum to one.
+    """The common share of most categories, if a few have more, such that posterior means sum to one.
 
-    As a prior distribution, a category has more with probability 1/categories, by an exponential distribution
-    (:func:`families_on`). Reports may allow several common shares: all are equal, or one is much larger.
+    A priori, a category has more with probability 1/categories, by an exponential distribution
+    (:func:`families_on`). The reports may allow several common shares: for example, all shares are equal, or
+    one is much larger.
 
     Args:
-        likelihood: of the reports.
+        likelihood: the likelihood of the reports.
         atoms: the shares that a category may have, ascending, shape (atoms,).
     """
     size, sizes = len(likelihood.members), likelihood.sizes
@@ -185,18 +187,18 @@ def common_shares(likelihood: Likelihood, atoms: Floats) -> list[float]:
 
 
 def relative(logs: Floats) -> tuple[Floats, Floats]:
-    """(likelihoods over the largest of their row, shape (groups, atoms); the logs of these, (groups, 1))."""
+    """(likelihoods divided by the row's largest, shape (groups, atoms); the logs of these, (groups, 1))."""
     top = logs.max(axis=1, keepdims=True)
     return np.exp(logs - top), top
 
 
 def ends_of(atoms: Floats, last: float) -> Floats:
-    """The ends of the cells that atoms represent, from zero on, shape (atoms + 1,)."""
+    """The ends of the cells that the atoms represent; the first is zero, shape (atoms + 1,)."""
     return np.concatenate(([0.0], (atoms[1:] + atoms[:-1]) / 2.0, [last]))
 
 
 def _above(atoms: Floats, point: float, mass: float, size: int) -> Floats:
-    """A mass that is exponential above a point, such that the rest at the point makes the mean 1/size."""
+    """A mass above a point, exponential, such that with the rest at the point the mean is 1/size."""
     ends = ends_of(atoms, np.inf)
     mean = min((1.0 / size - (1.0 - mass) * point) / mass, 1.0)
     scale = max(mean - point, np.finfo(np.float64).tiny)
@@ -215,7 +217,8 @@ def most_likely_prior(table: Floats, sizes: Integers, start: Floats) -> tuple[Fl
     Args:
         table: the likelihood of each atom for each group, shape (groups, atoms).
         sizes: the number of categories of each group, shape (groups,).
-        start: the prior probabilities that ``STRENGTH`` further categories have, shape (atoms,).
+        start: the prior probabilities at the start, with the weight of ``STRENGTH`` categories, shape
+            (atoms,).
     """
     prior, before = start, -math.inf
     held = np.flatnonzero(start)
@@ -230,9 +233,9 @@ def most_likely_prior(table: Floats, sizes: Integers, start: Floats) -> tuple[Fl
 
 
 def grid(likelihood: Likelihood) -> Floats:
-    """The shares that a category may have: geometric from near zero on, and finer where categories are.
+    """The shares that a category may have: geometric from near zero, and finer where the categories are.
 
-    A cell wider than the noise would spread a large share's mass over shares that the reports refute.
+    A cell wider than the noise would spread the mass of a large share over shares that the reports refute.
     """
     size, unbiased = len(likelihood.members), likelihood.shares
     largest = min(max(float(unbiased.max()), 2.0 / size), 1.0)
@@ -250,7 +253,7 @@ def thinned(shares: Floats, information: Callable[[Floats], Floats]) -> Floats:
 
     Args:
         shares: the shares, shape (n,).
-        information: of the reports at any shares in [0, 1].
+        information: a function of shares in [0, 1]: the information of the reports.
     """
     seen = np.sort(shares[shares > 0.0].clip(max=1.0))
     # The distance between shares, in standard deviations of the noise at these shares.
@@ -266,15 +269,15 @@ def thinned(shares: Floats, information: Callable[[Floats], Floats]) -> Floats:
 
 
 def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floats, Floats]:
-    """(the families' probabilities of each atom, shape (families, atoms), and the chance of each family).
+    """(each family's probabilities of the atoms, shape (families, atoms); the chance of each family).
 
-    All have the mean 1/size. Families with a common share have half of the chance; gamma distributions, and
-    those with mass at a share, a quarter each.
+    All have the mean 1/size. Families with a common share have half of the chance together; gamma
+    distributions, and those with mass at one share, a quarter each.
 
     Args:
         atoms: the shares that a category may have, ascending, shape (atoms,).
         size: the number of categories.
-        common: the shares that most categories may have in common, each one of ``atoms``.
+        common: the possible common shares of most categories, which are among ``atoms``.
     """
     ends = ends_of(atoms, np.inf)
     gammas = [np.diff(gammainc(shape, shape * size * ends)) for shape in SHAPES]
@@ -285,7 +288,7 @@ def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floa
             mean = (1.0 / size - (1.0 - mass) * point) / mass
             if mass <= max(ELSEWHERE) and mean <= 1.0 + 1e-9:
                 pointed.append(_with_point(atoms, point, mass, size))
-    # Where all shares are equal, no category has more.
+    # If all shares are equal, no category has more.
     shared = [_with_point(atoms, share, 1.0 / size if share < 1.0 / size else 0.0, size) for share in common]
     kinds = (len(gammas), 0.25), (len(pointed), 0.25), (len(shared), 0.5)
     chances = np.concatenate([np.full(number, chance / max(number, 1)) for number, chance in kinds])
@@ -293,7 +296,7 @@ def families_on(atoms: Floats, size: int, common: Sequence[float]) -> tuple[Floa
 
 
 def _with_point(atoms: Floats, point: float, mass: float, size: int) -> Floats:
-    """A prior distribution with a mass above a point and the rest at the point, shape (atoms,)."""
+    """A prior distribution with some mass above a point and the rest at the point, shape (atoms,)."""
     spread = _above(atoms, point, mass, size) if mass else np.zeros(len(atoms))
     spread[int(np.abs(atoms - point).argmin())] += 1.0 - mass
     return spread

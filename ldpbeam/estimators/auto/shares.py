@@ -1,9 +1,10 @@
 """``auto`` for categories: empirical Bayes over the unbiased shares.
 
-Two models of the shares are averaged by how likely they make the reports: categories without an order, whose
-shares are draws from one distribution (:mod:`~ldpbeam.estimators.auto.share_prior`), and a smooth curve along
-the order of the categories. The log of the curve has a prior of order 2 (:mod:`ldpbeam.density.priors`). The
-curves of several deviations are averaged, each weighted by its evidence.
+The answer averages two models of the shares, weighted by how likely they make the reports. In the first,
+categories have no order, and their shares are draws from one distribution
+(:mod:`~ldpbeam.estimators.auto.share_prior`). In the second, shares are a smooth curve along the order of the
+categories, whose log has a prior of order 2 (:mod:`ldpbeam.density.priors`); curves of several deviations are
+averaged, weighted by their evidence.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from ldpbeam.estimators.estimate import Estimate
 from ldpbeam.estimators.question import Question
 from ldpbeam.mechanisms import CategoricalMechanism
 
-#: The deviations of the slope's change, from nearly a straight line on.
+#: The deviations of the slope's change; the smallest is nearly a straight line.
 DEVIATIONS = np.geomspace(1e-2, 10.0**1.5, 12)
-#: The standard deviations of half the log-ratio of the last to the first share of a straight line.
+#: The standard deviations of half the log of the last share over the first, on a straight line.
 SLOPES = (0.35, 2.0)
 #: A model with less weight than this is not named.
 LEAST_NAMED = 0.01
 
 
 def curve(likelihood: Likelihood) -> tuple[Floats, float]:
-    """(the averaged curve, shape (categories,) with sum 1; the log of the reports' average likelihood).
+    """(the averaged curve, shape (categories,), with sum 1; the log of the reports' average likelihood).
 
-    The likelihood has no groups of categories.
+    The categories of the likelihood must not be grouped.
     """
     families = [
         Family([Prior(2, float(deviation), polynomial=slope) for deviation in DEVIATIONS]) for slope in SLOPES
@@ -57,9 +58,10 @@ class ShareBelief:
     """The posterior distribution of each category's share: an average over both models.
 
     Attributes:
-        likelihood: of the reports.
+        likelihood: the likelihood of the reports.
         without_order: the model of categories without an order.
-        along_order: the shares of a smooth curve, shape (categories,); None if there are too many categories.
+        along_order: the shares on the smooth curve, shape (categories,); None if there are too many
+            categories.
         weight: the probability of the smooth curve.
     """
 
@@ -70,10 +72,10 @@ class ShareBelief:
 
     @property
     def shares(self) -> Floats:
-        """The estimate: the share of each category, shape (categories,), not below zero, with sum 1.
+        """The estimated share of each category, shape (categories,), not below zero, with sum 1.
 
-        For categories without an order it is the middle between the posterior means given the sum, and the
-        posterior quantiles of the one level at which they sum to one.
+        Without an order, it is halfway between the posterior mean given the sum, and the posterior quantile
+        at the one level at which quantiles sum to one.
         """
         of_groups = 0.5 * (self.without_order.means() + self.without_order.quantiles())
         shares = of_groups[self.likelihood.members]
@@ -103,11 +105,11 @@ def _belief(likelihood: Likelihood) -> ShareBelief:
 def of_people(question: Question, belief: ShareBelief) -> Floats:
     """The shares of the people who reported, given those of the population: one step of EM, with sum 1.
 
-    Given the population's shares f, the number of a category's people has the variance f (1 - f)/n around
-    its mean; by n reports with the slope s of the log-likelihood, the posterior mean is f + f (1 - f) s/n.
+    Given the population's share f, the share of the n people who reported has the variance f (1 - f)/n around
+    f. If the log-likelihood of their reports has the slope s, the posterior mean is f + f (1 - f) s/n.
 
     Returns:
-        Shares by category, shape (categories,); those of candidates without a name are one.
+        Shares by category, shape (categories,); candidates without a name are one category.
     """
     likelihood, shares = belief.likelihood, belief.shares
     at_places = by_place(question, shares)
@@ -138,7 +140,7 @@ def auto_shares(question: Question) -> Estimate:
 
 
 def chosen(belief: ShareBelief) -> str:
-    """What the estimate is made of, in a sentence."""
+    """A sentence about what the estimate is made of."""
     without = "empirical Bayes: the shares of all categories tell how shares are distributed"
     along = "a smooth curve along the order of the categories"
     if belief.along_order is None:

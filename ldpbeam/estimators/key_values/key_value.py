@@ -1,6 +1,6 @@
 """Keys with values: the share of people with each key, and the mean of its values, as in the papers.
 
-The functions here compute means of values scaled to [0, 1]; estimates have them in the attribute's unit.
+The functions here compute means of values scaled to [0, 1]; estimates state them in the attribute's unit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def answer_keys(question: Question, name: str, frequencies: Floats, means: Float
 
 
 def sums_of(question: Question) -> list[KeySums]:
-    """What the reports of each channel in use tell of each key."""
+    """The sums of each key, for each channel in use."""
     return [
         question.mechanism(index).key_sums(question.statistic.histograms[index], question.reports_of(index))
         for index in question.versions
@@ -38,7 +38,7 @@ def unreported(question: Question) -> tuple[str, ...]:
 
 
 def estimates_by_version(question: Question, versions: Sequence[int]) -> tuple[Floats, Floats]:
-    """The mechanisms' own frequencies and means on [0, 1], shape (keys,) each.
+    """(frequencies, means on [0, 1]) of the mechanisms' estimates, shape (keys,) each.
 
     Channels are weighted by their precisions, separately for each key.
     """
@@ -48,14 +48,14 @@ def estimates_by_version(question: Question, versions: Sequence[int]) -> tuple[F
         estimates.append(question.mechanism(index).key_values(*counts))
         weights.append(question.mechanism(index).precisions(*counts))
     total = np.sum(weights, axis=0)
-    # For a key without reports all channels have the same estimate, frequency 0 and the middle as mean.
+    # For a key without reports, all channels have the same estimate: frequency 0, and the middle as the mean.
     shares = np.divide(weights, total, out=np.full(np.shape(weights), 1.0 / len(versions)), where=total > 0.0)
     frequencies, means = (shares * np.array(estimates)).sum(axis=0)
     return frequencies, means
 
 
 def key_value(question: Question) -> Estimate:
-    """The mechanism's own unbiased frequencies and means; PCKV's are clipped as in its paper.
+    """The mechanism's unbiased frequencies and means; those of PCKV are clipped as in its paper.
 
     Several services, or versions of one, are weighted by their precisions, separately for each key.
     """

@@ -1,6 +1,6 @@
 """PCKV: EM over the pairs that people drew, and mixture reduction of each key's values.
 
-For PCKV-PM both take the frequencies from the key step alone, and then each key's values.
+For PCKV-PM both estimate the frequencies first, from the key step alone, and then each key's values.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ def pckv_em(
     """EM over the pairs that people drew: a key with a sign (PCKV-PM: with a value bucket), or no key.
 
     The likelihood of PCKV-GRR is that of whole reports. The likelihood of PCKV-UE and PCKV-PM is a composite
-    one, that of single slots, because their counts do not record which slots came in one report.
+    one, over single slots, because their counts do not record which slots came in one report.
 
     For PCKV-PM there are two steps. The frequencies come from the key step: EM over which slots are present.
-    Then each key's values come from EM over its reports, a mixture of piecewise reports and uniform draws in
-    the share that the frequency implies (mixture-reduction paper, section V-C). One likelihood of both steps
-    would count noise in a key's histogram as people with the key, and so overstate frequencies.
+    Then EM over the reports of each key finds its values. These reports are a mixture of piecewise reports
+    and uniform draws, in proportions that follow from the frequency (mixture-reduction paper, section V-C).
+    One likelihood of both steps would count noise in a key's histogram as people with the key, and so
+    overstate frequencies.
 
     EM continues to its fixed point with larger steps: if it were stopped early at a small epsilon, the
     frequencies would still be near the uniform start.
@@ -79,7 +80,7 @@ def pckv_em(
 
 
 def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Estimate:
-    """EM for PCKV-PM: of the key step, and then of each key's values."""
+    """EM for PCKV-PM: over the key step, and then over each key's values."""
     attribute = question.attribute
     mechanisms = question.mechanisms
     size = mechanisms[0].size
@@ -106,7 +107,7 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
         counts = np.concatenate([histogram[key, 1:] for histogram in histograms])
         if not counts.any():
             continue
-        # Uniform draws of other people's slots are the rest of a key's reports.
+        # The other reports of a key are uniform draws, from the slots of people without it.
         shares = [mechanism.real_share(float(drawn[key])) for mechanism in mechanisms]
         mixed = np.vstack(
             [
@@ -114,10 +115,10 @@ def _by_steps(question: Question, tolerance: float, max_iterations: int) -> Esti
                 for real, distribution in zip(shares, values, strict=True)
             ]
         )
-        own_fit = fit_channel(DenseChannel(mixed), counts, Trace(max_iterations), **how)
-        means[key] = own_fit.weights @ bucket_midpoints(buckets)
-        iterations += len(own_fit.log_likelihoods)
-        unfinished += not own_fit.converged
+        of_values = fit_channel(DenseChannel(mixed), counts, Trace(max_iterations), **how)
+        means[key] = of_values.weights @ bucket_midpoints(buckets)
+        iterations += len(of_values.log_likelihoods)
+        unfinished += not of_values.converged
     warnings = convergence_warnings(fit, tolerance)
     if unfinished:
         warnings += (f"the values of {unfinished} keys have not converged: raise max_iterations",)
@@ -153,12 +154,12 @@ def pckv_mr(
     tolerance: AboveZero = 1e-3,
     max_iterations: Iterations = 10_000,
 ) -> Estimate:
-    """PCKV-MR: the mechanism's own frequencies, and means by mixture reduction of each key's values.
+    """PCKV-MR: the mechanism's frequencies, and means by mixture reduction of each key's values.
 
-    Let g = f/padding be the share of people who drew the key, where f is the mechanism's frequency. A share
-    a g/(a g + b (1 - g)) of the reports with the key are piecewise reports of real values; the others are
-    uniform draws (mixture-reduction paper, section V-C and appendix D). With this share, the key's values are
-    a mixture of value buckets, whose windows are merged as in ``mr``. EM is not smoothed, because smoothing
+    Let g = f/padding be the share of people who drew the key, where f is its estimated frequency. A share
+    a g/(a g + b (1 - g)) of the key's reports are piecewise reports of real values; the others are uniform
+    draws (mixture-reduction paper, section V-C and appendix D). Given this share, the key's values are a
+    mixture of value buckets, whose windows are merged as in ``mr``. EM is not smoothed, because smoothing
     would remove the little information in the reports of a rare key.
 
     Args:
@@ -211,7 +212,7 @@ def pckv_mr(
 
 
 def check_pckv_em(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that all mechanisms are of one kind of PCKV with one padding, so that their columns agree.
+    """Check that all mechanisms are the same kind of PCKV with the same padding, so that their columns agree.
 
     Raises:
         ValueError: if not.

@@ -34,8 +34,8 @@ def fit_keys(
     Args:
         counts: the reports of each kind, shape (keys, kinds).
         block: P(kind | state), shape (kinds, states).
-        trace: it counts the iterations; where it is full, the iteration ends, not converged. Its
-            log-likelihoods are summed over all keys' reports.
+        trace: counts the iterations; when it is full, EM ends without having converged. Its log-likelihoods
+            are sums over the reports of all keys.
         precision: the paper's eta.
 
     Returns:
@@ -66,21 +66,21 @@ def privkv_maximum_likelihood(counts: Integers, mechanism: PrivKV) -> tuple[Floa
     q1 + (p1 - q1) f and t = P(+1) - P(-1) = g p1 f m, with g = p2 - q2 and m on [-1, 1]. The log-likelihood
     n0 ln(1 - r) + n1 ln((r + t)/2) + n2 ln((r - t)/2) is concave in (r, t), which lie in the triangle
     q1 <= r <= p1, abs(t) <= c (r - q1), c = g p1/(p1 - q1). If the unconstrained maximum is outside, the
-    maximum is on an edge: f = 1, where t is free between its ends, or m = +1 or -1, where a quadratic in r is
-    zero.
+    maximum is on an edge of the triangle: f = 1, where t is free, or m = +1 or -1, where r is a root of a
+    quadratic equation.
 
     Args:
         counts: the counts of absent, +1 and -1, shape (keys, 3).
-        mechanism: the mechanism of the clients.
+        mechanism: the mechanism of the reports.
     """
     p1, p2 = mechanism.probabilities
     q1, g = 1.0 - p1, 2.0 * p2 - 1.0
     c = g * p1 / (p1 - q1)
     n0, n1, n2 = (counts[:, kind].astype(np.float64) for kind in (ABSENT, PLUS, MINUS))
-    known, said = n0 + n1 + n2, n1 + n2
-    r = np.divide(said, known, out=np.full(len(counts), q1), where=known > 0.0)
-    t = np.divide(n1 - n2, known, out=np.zeros(len(counts)), where=known > 0.0)
-    lean = np.divide(n1 - n2, said, out=np.zeros(len(counts)), where=said > 0.0)
+    reports, present = n0 + n1 + n2, n1 + n2
+    r = np.divide(present, reports, out=np.full(len(counts), q1), where=reports > 0.0)
+    t = np.divide(n1 - n2, reports, out=np.zeros(len(counts)), where=reports > 0.0)
+    lean = np.divide(n1 - n2, present, out=np.zeros(len(counts)), where=present > 0.0)
     edges = [(np.full(len(counts), p1), np.clip(p1 * lean, -g * p1, g * p1))]
     for sign, same, opposite in ((1.0, n1, n2), (-1.0, n2, n1)):
         for root in _edge_roots(c, q1, n0, same, opposite):
@@ -111,8 +111,8 @@ def _edge_roots(c: float, q1: float, n0: Floats, same: Floats, opposite: Floats)
     square = -(n0 + same + opposite) * A * C
     linear = -n0 * (A * D + B * C) + same * A * (C - D) + opposite * C * (A - B)
     constant = -n0 * B * D + same * A * D + opposite * C * B
-    # Without a real root, the edge's maximum is at one of its ends, which are on the other edges too. The sum
-    # of two numbers of the same sign loses no digits; the textbook formula has a difference.
+    # Without a real root, the maximum is at an end of the edge, which is also on another edge. A sum of two
+    # numbers of the same sign loses no digits; the textbook formula has a difference.
     root = np.sqrt(np.maximum(linear**2 - 4.0 * square * constant, 0.0))
     half = -0.5 * (linear + np.copysign(root, linear))
     zero = np.zeros_like(half)
@@ -134,12 +134,12 @@ def privkv_em(
     """PrivKV-EM as published: EM per key on its three counts (PrivKV-EM paper, Algorithm 1).
 
     A key has four states and three kinds of reports, so the likelihood does not identify the states. The
-    uniform start and the early stop are part of the estimate. ``privkv_mle`` does not depend on them.
+    uniform start and the early stop are therefore part of the estimate; ``privkv_mle`` has neither.
 
     Args:
         question: what to estimate.
         precision: a key stops when no state's probability changes by more than this. It is the paper's eta,
-            for which the paper gives no number; 1e-4 comes nearest to its Table 4.
+            whose value the paper does not give; 1e-4 comes nearest to its Table 4.
         max_iterations: stop after this many iterations, with a warning.
     """
     counts = _counts(question)
@@ -170,7 +170,7 @@ def privkv_em(
 
 
 def privkv_mle(question: Question) -> Estimate:
-    """PrivKV's exact maximum likelihood in closed form; it needs that a missing key's sign is a fair coin."""
+    """PrivKV's exact maximum likelihood in closed form, which needs a fair coin as a missing key's sign."""
     (index,) = question.versions
     mechanism: PrivKV = question.mechanism(index)
     frequencies, means = privkv_maximum_likelihood(_counts(question)[0], mechanism)

@@ -16,7 +16,7 @@ from ldpbeam.estimators.iteration import Fit, Trace, accelerate, maximise
 from ldpbeam.estimators.products import products
 from ldpbeam.estimators.question import Progress
 
-#: The names of the rules for the categories that a step merges.
+#: The names of the rules that choose the categories that a step merges.
 Strategy = Literal["halving", "greedy", "pool"]
 
 #: A function of the components' weights, their numbers of value buckets, and the most components that may be
@@ -46,7 +46,7 @@ class Reduction:
     Attributes:
         weights: the distribution, shape (value buckets,), with sum 1.
         labels: the component of each value bucket, shape (value buckets,).
-        stages: the results of EM before the first merge and after each merge, including an undone one.
+        stages: the results of EM before the first merge and after each merge, including one that was undone.
         undone: whether the last merge was undone because it increased the BIC.
     """
 
@@ -89,7 +89,7 @@ def reduce_mixture(
     Args:
         channel: P(report bucket | value bucket).
         counts: the reports in each report bucket, with sum above zero.
-        choose: chooses the components to merge.
+        choose: the choice of the components to merge.
         reports: the number of reports, for the BIC.
         least: the least number of components.
         smoothing: whether EM is EMS, over components and their neighbours.
@@ -142,7 +142,7 @@ def reduce_mixture(
 
 
 def merged_labels(components: int, chosen: Integers) -> Integers:
-    """The new number of each component, shape (components,); all chosen ones have the same new number."""
+    """The new number of each component, shape (components,); all chosen ones get the same number."""
     first = np.arange(components)
     first[chosen] = chosen.min()
     return np.asarray(np.unique(first, return_inverse=True)[1], dtype=np.int64)
@@ -152,8 +152,8 @@ def smallest(threshold: float, strategy: str) -> Choice:
     """A choice of the components of smallest weight among those below a threshold.
 
     With "halving" and "greedy", the weight of a merged component is a sum. It soon exceeds the threshold, so
-    that noise ends in several merged components. With "pool", the weight is divided by the number of
-    categories, so that noise ends in one component, which grows.
+    noise ends up in several merged components. With "pool", the weight is divided by the number of
+    categories, so noise ends up in one growing component.
 
     Args:
         threshold: the threshold tau.

@@ -46,7 +46,7 @@ def mr(
 
     For categories, it merges those with the smallest weights below tau, two standard deviations of a rare
     category's unbiased share (Algorithm 1). For a numeric range, it merges windows of neighbours (Algorithm
-    3), where tau is three standard deviations of a window's weight, and EM is EMS over components. The final
+    3); tau is three standard deviations of a window's weight, and EM is EMS over components. The final
     weight of a component is divided equally among its categories or buckets. Services and versions are
     stacked as in ``em``.
 
@@ -140,9 +140,9 @@ def mr(
 
 
 def merging(strategy: Strategy | None, keep: float | None, given: bool) -> tuple[Strategy, float]:
-    """(strategy, keep) of categories: "pool" and 0.01 if a study gives no option of merging.
+    """(strategy, keep) for categories: "pool" and 0.01 if a study gives no option of merging.
 
-    If it gives one of ``strategy``, ``keep``, ``pre_merge`` and ``deviations``, the others are as published:
+    If it gives any of ``strategy``, ``keep``, ``pre_merge`` and ``deviations``, the others are as published:
     "halving" and a quarter. So a study that was written when these were the defaults keeps its meaning.
 
     Args:
@@ -156,7 +156,7 @@ def merging(strategy: Strategy | None, keep: float | None, given: bool) -> tuple
 
 
 def check_mr(attribute: Attribute, services: Sequence[str]) -> None:
-    """Check that the domain is numeric, or of categories with unbiased shares, whose deviation gives tau.
+    """Check that the domain is numeric, or has categories with unbiased shares, whose deviation gives tau.
 
     Raises:
         ValueError: if it is not.

@@ -15,20 +15,20 @@ from ldpbeam.estimators.iteration import smooth
 
 #: The number of bootstrap draws, and the most equal buckets that each draw is estimated in.
 DRAWS, DRAWN_BUCKETS = 32, 64
-#: EMS stops here for the draws, converged or not: a standard deviation needs no more digits.
+#: EMS over the draws stops after this many iterations: a standard deviation needs no more digits.
 DRAWN_ITERATIONS = 2_000
 
 
 class NeighbourChoice:
     """Algorithm 3: choose neighbours to merge, in windows of half of all buckets, then a quarter, and so on.
 
-    A window is a run of neighbouring components, each still a single bucket. Of all windows of one width,
-    take the one with the least weight, and merge it if that weight is below tau: ``deviations`` times the
+    A window is a run of neighbouring components that are still single buckets. Of all windows of one width,
+    the one with the least weight is merged if that weight is below tau, which is ``deviations`` times the
     weight's standard deviation. The next call tries windows of the next smaller width.
 
     The paper takes the standard deviation from the Cramer-Rao bound of a single bucket; its equations 12 and
-    13 lack a square. With the full information matrix the bound exceeds every weight, so every window would
-    be merged. This class uses the standard deviation over parametric bootstrap draws instead.
+    13 lack a square. With the full information matrix, the bound exceeds every weight, so that every window
+    would be merged. This class uses the standard deviation over parametric bootstrap draws instead.
 
     Args:
         draw: maps the weights before the first merge to the cumulative weights of bootstrap draws at the
@@ -43,11 +43,11 @@ class NeighbourChoice:
         self.cumulative = np.zeros((0, 0))
 
     def __call__(self, weights: Floats, sizes: Integers, at_most: int) -> Integers:
-        """The components of the next window to merge, empty if there is none to merge.
+        """The components of the next window to merge; empty if there is none.
 
         Args:
             weights: the weight of each component, shape (components,).
-            sizes: how many buckets each component has merged, shape (components,).
+            sizes: the number of buckets of each component, shape (components,).
             at_most: the most components that may be merged at once.
         """
         if not self.width:
@@ -76,12 +76,12 @@ def bootstrap(
     """Cumulative weights of bootstrap draws at the buckets' edges, shape (value buckets + 1, draws).
 
     The bootstrap is parametric: each draw simulates new reports of every channel from the weights. EMS
-    estimates all draws at once, in coarser equal buckets. That is fine enough, because a window's weight is a
+    estimates all draws at once, in coarser equal buckets, which suffice because a window's weight is the
     difference of two cumulative weights. The seed is fixed, so every call has the same draws.
 
     Args:
         channels: the channel of each service and version.
-        reports: the number of counts of each channel.
+        reports: the number of reports of each channel.
         weights: the weights of value buckets, shape (value buckets,).
         tolerance: the tolerance of EMS.
     """

@@ -1,4 +1,4 @@
-"""The answer for a pair of attributes: a joint table, and what it says of one attribute given the other."""
+"""The answer for a pair of attributes: a joint table, and the conditional distributions that it implies."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ldpbeam.statistics import Statistic
 
 #: How many tables are drawn for intervals.
 DRAWS = 400
-#: The functions of each number in the test of independence.
+#: The number of functions of a numeric attribute in the test of independence.
 TESTED = 3
-#: The evidence of fits has this power in the weights of draws, so that wider priors are among them.
+#: The weights of draws are this power of the evidence, so that draws come from wider priors, too.
 TEMPERED = 0.5
-#: Intervals are wider than those of draws by this factor, as others without a certain one are
-#: (intervals/if_smooth.py): priors are not the shapes of people's values.
+#: Intervals are wider than those of the draws by this factor, as other intervals that rest on priors are
+#: (intervals/if_smooth.py): no prior has exactly the shape of people's values.
 WIDER = 1.5
 
 
 def pair(attribute: Attribute, statistic: Statistic, level: float | None, *, honest: bool = True) -> Estimate:
-    """The estimate of a pair: its joint table, weighed between independence and dependences by evidence.
+    """The estimate of a pair: its joint table, averaged over independence and dependences by evidence.
 
     Args:
         attribute: the pair.
-        statistic: the reports of users who have some of both attributes, of one user at least.
-        level: of the intervals; None for none.
-        honest: whether nobody is taken for a liar; else no interval is certain.
+        statistic: the reports of users who reported both attributes, at least one user.
+        level: the level of the intervals; None for none.
+        honest: whether all reports are taken to be honest; otherwise no interval is certain.
     """
     rng = np.random.default_rng(zlib.crc32(statistic.joint_counts.tobytes()))
     first, second, cells = halves(attribute, statistic, rng, 0 if level is None else DRAWS)
@@ -51,7 +51,7 @@ def pair(attribute: Attribute, statistic: Statistic, level: float | None, *, hon
     bounded = honest and first.values is None and second.values is None
     certain = [certain_shares(cells, given, level) if bounded else None for given in (0, 1)]
     p_value = independence(cells, sides)
-    # What is never below zero has an interval down to it unless the test excludes that.
+    # The mutual information is never below zero: its interval begins there unless the test excludes it.
     surely = level is not None and p_value < 1.0 - level
     information = _measured(_information(table), _information(drawn), level, 0.0, np.inf)
     if information.low is not None and not surely:
@@ -76,11 +76,11 @@ def pair(attribute: Attribute, statistic: Statistic, level: float | None, *, hon
 
 
 def independence(cells: Cells, sides: tuple[Side, Side]) -> float:
-    """The chance of so much dependence between reports of independent values.
+    """The p-value of independence: the chance of as much dependence if values are independent.
 
-    Each cell has scores: the means of functions of the value, given the cell. Under independence the sum over
-    users of products of whitened scores of both attributes is normal with unit variances, whatever the
-    margins are (Rao's score test).
+    The scores of a cell are the means of functions of the value, given the cell. Under independence, the sums
+    over users of the products of both attributes' whitened scores are normal with unit variances, whatever
+    the margins are (Rao's score test).
     """
     whitened = []
     for rows, side, places in zip(cells.rows, sides, cells.places, strict=True):
@@ -99,20 +99,20 @@ def independence(cells: Cells, sides: tuple[Side, Side]) -> float:
 
 
 def certain_shares(cells: Cells, given: int, level: float | None) -> tuple[Floats, Floats] | None:
-    """The ends of intervals of the shares of one attribute given the other that hold whatever people have.
+    """The ends of intervals of one attribute's shares given the other, which hold for every distribution.
 
-    With unbiased indicators a of two values, and b of the given one, a share s is the ratio of their means,
-    so the mean of a - s b is zero. The interval has every s for which it is within z standard errors
-    (Fieller, J. R. Statist. Soc. B 16, 1954).
+    Let a and b be unbiased indicators of two values and of the given value. The share s is the ratio of their
+    means, so the mean of a - s b is zero. The interval consists of every s for which this mean is within z
+    standard errors of zero (Fieller, J. R. Statist. Soc. B 16, 1954).
 
     Args:
-        cells: of two attributes of categories.
+        cells: the cells of two attributes of categories.
         given: 0 for the second attribute given the first, 1 for the first given the second.
-        level: of the intervals.
+        level: the level of the intervals.
 
     Returns:
-        Two arrays of shape (categories of the given one, categories of the other); None without a level, and
-        where indicators are not known: users sent to different services, or nobody sent some report.
+        Two arrays of shape (categories of the given one, categories of the other). None without a level, or
+        if there are no indicators: users sent to different services, or nobody sent some report.
     """
     whole = all(np.allclose(rows.sum(axis=0), 1.0) for rows in cells.rows)
     if level is None or not (cells.complete and whole):
@@ -128,7 +128,7 @@ def certain_shares(cells: Cells, given: int, level: float | None) -> tuple[Float
     middle = both * means - allowed * ((b**2 * people) @ other.T - both * means)
     constant = both**2 - allowed * ((b**2 * people) @ (other**2).T - both**2)
     reach = np.sqrt(np.maximum(middle**2 - square * constant, 0.0))
-    # Where the given category may have nobody, any share is possible.
+    # If the given category may have nobody, any share is possible.
     bounded, positive = square > 0.0, np.maximum(square, 1e-300)
     low, high = (np.clip((middle + sign * reach) / positive, 0.0, 1.0) for sign in (-1.0, 1.0))
     return np.where(bounded, low, 0.0), np.where(bounded, high, 1.0)
@@ -144,7 +144,7 @@ def _numbers(array: Floats) -> Numbers:
 
 
 def _measured(value: Floats, drawn: Floats, level: float | None, least: float, most: float) -> Measured:
-    """Numbers with the intervals of their draws, which come first in the shape, between least and most."""
+    """Numbers with intervals from draws, shape (draws, ...), clipped to [least, most]."""
     if level is None:
         return Measured(_numbers(value))
     ends = np.quantile(drawn, [0.5 * (1.0 - level), 0.5, 0.5 * (1.0 + level)], axis=0)
@@ -181,7 +181,7 @@ def _conditional(
     level: float | None,
     certain: tuple[Floats, Floats] | None,
 ) -> Conditional:
-    """What people in groups of one attribute have of the other; rows of tables are of the first."""
+    """The distribution of one attribute in groups of the other; rows of tables are those of ``given``."""
     groups, others = given.grouped(GROUPS), of.grouped(GROUPS)
 
     def shares(tables: Floats) -> Floats:

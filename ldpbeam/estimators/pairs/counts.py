@@ -1,4 +1,4 @@
-"""From the statistic of a pair to what is estimated: its two attributes, and the users in cells of both."""
+"""From the statistic of a pair to its two attributes, and the users in cells of both."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.pair_answer import Axis
 from ldpbeam.statistics import Statistic, part_of
 
-#: The most value buckets of a number, and the most groups of these that answers name.
+#: The most value buckets of a numeric attribute, and the most groups of these in an answer.
 BUCKETS, GROUPS = 32, 8
-#: No bucket has a smaller share: a table is scaled to its margins.
+#: The least share of a bucket: a table is scaled to its margins, which must be above zero.
 LEAST_SHARE = 1e-6
-#: How many cells' likelihoods are held at once, for all values.
+#: The number of cells whose likelihoods are in memory at once, for all values.
 BLOCK_CELLS = 2**13
 
 
 @dataclass(frozen=True, eq=False)
 class Half:
-    """One attribute of a pair, as the pair's users have it.
+    """One attribute of a pair, from the reports of the pair's users.
 
     Attributes:
-        attribute: the attribute, with its own channels.
+        attribute: the attribute, with its channels.
         side: its margin and the functions of its values.
-        rows: P(cell | value bucket) of its cells, shape (cells, buckets).
-        starts: the first value bucket of the attribute in each bucket, and their number; (buckets + 1,).
-        values: the mean value in each bucket, in the attribute's unit; None of categories.
+        rows: P(cell | value bucket), shape (cells, buckets).
+        starts: the first of the attribute's value buckets in each bucket, and their number; (buckets + 1,).
+        values: the mean value in each bucket, in the attribute's unit; None for categories.
         margins: draws of the margin, shape (draws, buckets).
     """
 
@@ -46,12 +46,15 @@ class Half:
     margins: Floats
 
     def grouped(self, most: int) -> Integers:
-        """The first bucket of each of at most so many groups, and the number of buckets; categories stay."""
+        """The first bucket of each group, at most ``most`` groups, and the number of buckets.
+
+        Categories are not grouped.
+        """
         size = len(self.starts) - 1
         return _even(size, size if self.values is None else min(size, most))
 
     def axis(self, groups: Integers) -> Axis:
-        """Groups of buckets as an axis."""
+        """The axis of some groups of buckets."""
         domain = self.attribute.domain
         if isinstance(domain, Categories):
             return Axis(self.attribute.name, categories=domain.names)
@@ -67,9 +70,9 @@ def halves(
 
     Args:
         attribute: the pair.
-        statistic: of the pair, with at least one user.
+        statistic: the statistic of the pair, with at least one user.
         rng: the source of draws.
-        many: how many margins are drawn.
+        many: the number of draws of each margin.
     """
     digits = list(joint_cells.digits_of(attribute.joint_shape, statistic.joint_cells))
     both, places, first = [], [], 0
@@ -129,7 +132,7 @@ def _margin(shares: Floats) -> Floats:
 
 
 def _rows(attribute: Attribute, cells: Integers, fine: Floats, starts: Integers) -> Floats:
-    """P(cell | value bucket) where values inside of a bucket have the shares of the margin."""
+    """P(cell | value bucket), where values inside a bucket have the shares of the margin."""
     tables = []
     for service, digits in zip(attribute.services, cells.T, strict=True):
         distinct, places = np.unique(digits, return_inverse=True)
@@ -151,7 +154,7 @@ def _drawn(
     rng: np.random.Generator,
     many: int,
 ) -> Floats:
-    """Draws of a margin: of a smooth density of numbers, else of a normal around the margin."""
+    """Draws of a margin: from the smooth density for numbers, else from a normal around the margin."""
     if not many:
         return np.empty((0, len(margin)))
     composite = any(mechanism.composite for mechanism in question.mechanisms)
@@ -161,7 +164,7 @@ def _drawn(
         return rng.permutation(_margin(np.add.reduceat(fine, starts[:-1], axis=1)))
     chances = rows / (rows @ margin)[:, None]
     information = (chances * users[:, None]).T @ chances
-    # Shares sum to one: only what changes between them counts.
+    # Shares sum to one, so only differences between them are free.
     across = np.linalg.qr(np.column_stack((np.ones(len(margin)), np.eye(len(margin))[:, :-1])))[0][:, 1:]
     inner = across.T @ information @ across + np.eye(len(margin) - 1)
     noise = np.linalg.solve(np.linalg.cholesky(inner).T, rng.standard_normal((len(inner), many)))

@@ -1,11 +1,11 @@
-"""How two attributes depend on each other: tables with given margins, weighed by evidence.
+"""How two attributes depend on each other: tables with given margins, averaged by evidence.
 
 The shares of a table with margins r and c are p_ij = r_i c_j exp(a_i + b_j + t_ij) (Goodman, J. Amer.
 Statist. Assoc. 74 (1979) 537-552): any t is a dependence, and a and b follow from the margins. Here t is
-U Z V', where the columns of U and V are functions of a value: of numbers, the normal score and cosines of the
-rank, made orthonormal, so that the first coefficient alone is the Gaussian copula; of categories, contrasts.
-Coefficients have normal priors with several widths. For each, the mode of Z and the evidence (Laplace's
-method) are found; independence is Z = 0.
+U Z V', where the columns of U and V are functions of a value. For numbers these are the normal score and
+cosines of the rank, made orthonormal, so that the first coefficient alone is the Gaussian copula; for
+categories they are contrasts. The coefficients have normal priors of several widths. For each width we find
+the mode of Z and the evidence (Laplace's method); independence is Z = 0.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from scipy.special import ndtri
 
 from ldpbeam.domains import Floats, Integers
 
-#: The functions of numbers, and of many categories the largest that have contrasts of their own.
+#: The number of functions of a numeric attribute; and the number of largest categories that have contrasts.
 FUNCTIONS, LARGEST = 6, 31
-#: The widths of priors; those of the Gaussian copula; how much each function is narrower than the one before.
+#: The widths of priors; the widths for the Gaussian copula; the ratio of each function's width to the last.
 WIDTHS, WIDTHS_OF_COPULA, DECAY = (0.1, 0.4, 1.5, 6.0, 25.0), (0.3, 1.5, 8.0, 40.0), 0.8
-#: How many times likelier reports have to be with a dependence before it has half of the weight.
+#: How many times likelier a dependence must make the reports to have half of the weight.
 ODDS = 20.0
-#: Up to MOST_PAIRS pairs of cells are all compared; of more, SOME_PAIRS of those that have users.
+#: Up to MOST_PAIRS pairs of cells are all used; if there are more, SOME_PAIRS of those that have users.
 MOST_PAIRS, SOME_PAIRS = 2**14, 2**11
-#: An iteration ends when the log posterior gains less.
+#: An iteration ends when the log posterior would gain less than this.
 LEAST_GAIN, MOST_STEPS, MOST_HALVINGS = 1e-3, 60, 20
-#: Scaling ends when no factor changes by more than this part of itself.
+#: Scaling ends when the relative change of every factor is below this.
 SCALED, MOST_SCALINGS, SCALINGS_OF_DRAWS = 1e-9, 3_000, 200
-#: The least exp(t) relative to the largest of its row: what scaling still multiplies.
+#: The least exp(t) relative to the largest of its row: below it, scaling would lose the entry.
 _LEAST = 1e-150
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The users in each pair of report cells, and what a cell says of the value.
+    """The users in each pair of report cells, and the likelihood of each cell.
 
     Attributes:
-        rows: of each attribute P(cell | value bucket), up to a factor of each cell; shape (cells, buckets).
-        places: the cells of each attribute in the pairs, shape (2, pairs).
+        rows: for each attribute P(cell | value bucket), up to a factor per cell; shape (cells, buckets).
+        places: the cells of both attributes in each pair, shape (2, pairs).
         counts: the users in each pair, shape (pairs,).
-        complete: whether there are all pairs of cells, in their order.
+        complete: whether the pairs are all pairs of cells, in order.
     """
 
     rows: tuple[Floats, Floats]
@@ -56,7 +56,7 @@ class Cells:
 
     @classmethod
     def of(cls, rows: tuple[Floats, Floats], places: Integers, counts: Integers) -> Cells:
-        """The cells of users; all pairs of cells where these are few."""
+        """The cells of users; all pairs of cells if these are few."""
         shape = len(rows[0]), len(rows[1])
         if shape[0] * shape[1] > MOST_PAIRS:
             return cls(rows, places, counts.astype(np.float64), False)
@@ -65,7 +65,7 @@ class Cells:
 
     @functools.cached_property
     def users(self) -> float:
-        """How many users there are."""
+        """The number of users."""
         return float(self.counts.sum())
 
     def probabilities(self, table: Floats) -> Floats:
@@ -89,7 +89,7 @@ class Cells:
     def information(self, table: Floats, tangents: Floats) -> Floats:
         """Fisher's information of directions of tables, shape (directions, directions).
 
-        It is that of all pairs of cells, or of a part of those that have users.
+        It is that of all pairs of cells, or of a sample of those that have users.
         """
         probabilities = np.maximum(self.probabilities(table), 1e-300)
         if self.complete:
@@ -118,7 +118,7 @@ class Side:
 
     @functools.cached_property
     def functions(self) -> Floats:
-        """The functions of a value of which dependences are made, shape (buckets, functions)."""
+        """The functions of a value that dependences consist of, shape (buckets, functions)."""
         size = len(self.margin)
         if not self.ordered:
             largest = np.sort(np.argsort(-self.margin, kind="stable")[: min(LARGEST, size - 1)])
@@ -133,7 +133,7 @@ class Side:
 
     @property
     def widths(self) -> Floats:
-        """How wide the prior of each function is, relative to the first."""
+        """The width of each function's prior, relative to the first."""
         several = self.functions.shape[1]
         return np.asarray(DECAY ** np.arange(several)) if self.ordered else np.ones(several)
 
@@ -143,11 +143,11 @@ class Fit:
     """The likeliest dependence under one prior.
 
     Attributes:
-        copula: whether it has the one coefficient of the Gaussian copula alone.
+        copula: whether only the coefficient of the Gaussian copula is free.
         table: its shares, shape (first buckets, second buckets).
-        coefficients: shape (first functions, second functions).
-        free: which coefficients are not zero, shape (first functions, second functions).
-        root: the lower Cholesky factor of the precision of these.
+        coefficients: the coefficients Z, shape (first functions, second functions).
+        free: the coefficients that are not fixed at zero, shape (first functions, second functions).
+        root: the lower Cholesky factor of the precision of the free coefficients.
         evidence: the log of the marginal likelihood, relative to that of independence.
     """
 
@@ -160,12 +160,12 @@ class Fit:
 
 
 def scaled(heights: Floats, first: Floats, second: Floats, most: int = MOST_SCALINGS) -> Floats:
-    """Tables with given margins whose logarithms are heights plus numbers of each row and column.
+    """Tables with given margins, whose logarithms are heights plus a number per row and per column.
 
     Args:
-        heights: shape (..., first buckets, second buckets).
-        first: the margins, shape (..., first buckets).
-        second: shape (..., second buckets).
+        heights: the heights t, shape (..., first buckets, second buckets).
+        first: the margins of the first attribute, shape (..., first buckets).
+        second: the margins of the second attribute, shape (..., second buckets).
         most: the most iterations of proportional fitting (Deming and Stephan, 1940).
     """
     raised = np.maximum(np.exp(heights - heights.max(axis=-1, keepdims=True)), _LEAST)
@@ -193,7 +193,7 @@ def fits(cells: Cells, sides: tuple[Side, Side]) -> list[Fit]:
 
 
 def _priors(sides: tuple[Side, Side], shape: tuple[int, int]) -> Iterator[tuple[Floats, bool]]:
-    """(the widths of coefficients, whether only that of the copula has one)."""
+    """(the widths of coefficients, whether only that of the copula is above zero)."""
     of_copula = WIDTHS_OF_COPULA if all(side.ordered for side in sides) else (0.0,)
     for first in of_copula:
         if first:
@@ -213,7 +213,7 @@ def _fit(
     *,
     copula: bool,
 ) -> Fit:
-    """Newton's method with Fisher's information, and a step that is halved until the posterior grows."""
+    """Newton's method with Fisher's information; a step is halved until the posterior grows."""
     (first, second), (u, v) = (side.margin for side in sides), (side.functions for side in sides)
     free = widths > 0.0
     prior = widths[free] ** -2
@@ -248,10 +248,10 @@ def _fit(
 
 
 def _tangents(table: Floats, u: Floats, v: Floats, first: Floats, second: Floats) -> Floats:
-    """The derivatives of a table by the coefficients, with fixed margins, shape (coefficients, *table)."""
+    """The derivatives of a table with fixed margins by its coefficients, shape (coefficients, *table)."""
     rows = (u[:, :, None] * (table @ v)[:, None, :]).reshape(len(u), -1)
     columns = (v[:, None, :] * (table.T @ u)[:, :, None]).reshape(len(v), -1)
-    # A constant may go from the numbers of rows to those of columns: the product fixes it.
+    # A constant could move from rows to columns; the outer product fixes it.
     system = np.diag(second) - table.T @ (table / first[:, None]) + np.outer(second, second)
     of_columns = np.linalg.solve(system, columns - table.T @ (rows / first[:, None]))
     of_rows = (rows - table @ of_columns) / first[:, None]
@@ -267,7 +267,7 @@ def weights(fitted: Sequence[Fit], *, tempered: float = 1.0) -> Floats:
 
 
 def dependent(fitted: Sequence[Fit]) -> float:
-    """The weight of all dependences beside independence."""
+    """The weight of all dependences together, against independence."""
     evidence = np.array([fit.evidence for fit in fitted])
     log = float(np.logaddexp.reduce(evidence)) - np.log(len(fitted) * ODDS)
     return float(1.0 / (1.0 + np.exp(-np.clip(log, -500.0, 500.0))))
@@ -282,13 +282,13 @@ def draws(
 ) -> Floats:
     """Tables drawn from the posterior, shape (draws, first buckets, second buckets).
 
-    They are linear in the coefficients around each mode: single shares may be negative, and means of draws
-    are those of the modes, which those of exponentials are not.
+    They are linear in the coefficients around each mode. So single shares may be negative, but the draws have
+    the mean of the modes, which draws of exponentials would not have.
 
     Args:
         fitted: the fits.
-        sides: the attributes.
-        margins: draws of the margins, each of shape (draws, buckets), above zero.
+        sides: the two attributes.
+        margins: draws of both margins, each of shape (draws, buckets), above zero.
         chances: the weight of each fit.
         rng: the source of the draws.
     """
@@ -302,7 +302,7 @@ def draws(
         moved = solve_triangular(fit.root.T, rng.standard_normal((len(fit.root), len(rows))))
         tangents = _tangents(fit.table, u, v, first, second)[fit.free.ravel()]
         tables[rows] = scaled(heights, margins[0][rows], margins[1][rows], SCALINGS_OF_DRAWS)
-        # Rows and columns with fewer people in a draw have as much less noise.
+        # Rows and columns with fewer people in a draw have proportionally less noise.
         fewer = [
             np.minimum(drawn[rows] / at, 1.0) for drawn, at in zip(margins, (first, second), strict=True)
         ]
