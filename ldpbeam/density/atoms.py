@@ -1,7 +1,7 @@
-"""Atoms of a density at the ends of its range, where clients put all values that lie beyond.
+"""Atoms of a density at the ends of its range, to which clients clip all values beyond.
 
-An atom is a spike (:mod:`~ldpbeam.density.spikes`) whose place is known: the first or the last block. Where
-that is a point, the reports of an atom are those of the end itself, and not those of the values beside it.
+An atom is a spike (:mod:`~ldpbeam.density.spikes`) in the first or the last block. If that block is a point,
+the reports of an atom are those of the end itself, and not those of the values beside it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ldpbeam.density.modes import mode_of
 LOW, HIGH = 0, -1
 #: The chance of atoms, relative to that of the smooth density: at one end, and at both.
 CHANCES = {1: 0.5, 2: 0.25}
-#: Where atoms raise the log marginal likelihood by this, the rest may be much smoother than without.
+#: If atoms raise the log marginal likelihood by this, the rest may be much smoother than without them.
 LIKELIER = 1.0
 
 
@@ -27,9 +27,9 @@ def with_atoms(likelihood: Likelihood, smooth: Fit, families: Sequence[Family]) 
     """Smooth log densities with an atom at the low end, at the high end, and at both.
 
     Args:
-        likelihood: of the reports.
+        likelihood: the likelihood of the reports.
         smooth: the likeliest smooth log density without an atom.
-        families: of log densities, which are tried with the likeliest atoms.
+        families: the families of log densities to try with the likeliest atoms.
     """
     fits = [_beside(likelihood, smooth, ends) for ends in ((LOW,), (HIGH,), (LOW, HIGH))]
     yield from fits

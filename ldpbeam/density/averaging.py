@@ -1,4 +1,4 @@
-"""The posterior of a density over several priors, each weighted by its marginal likelihood."""
+"""The average of a density over several priors, weighted by their marginal likelihoods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ldpbeam.domains import Floats
 
 #: The evidence rises with the deviation and then falls: the search stops this far below its maximum.
 HOPELESS = 8.0
-#: Priors with a smaller share of the posterior are averaged, and otherwise left out of account.
+#: Priors with a smaller weight count in the average, and nowhere else.
 LEAST_WEIGHT = 0.01
 
 
@@ -25,8 +25,8 @@ class Family:
     """Priors that differ in their deviation.
 
     Attributes:
-        priors: in ascending order of their deviations.
-        chance: how likely each of them is before there are reports, up to a factor.
+        priors: the priors, in ascending order of their deviations.
+        chance: the prior probability of each, up to a factor.
     """
 
     priors: Sequence[Prior]
@@ -35,14 +35,14 @@ class Family:
 
 @dataclass(frozen=True)
 class Fit:
-    """A prior with its share of the posterior.
+    """A prior with its posterior weight.
 
     Attributes:
         prior: the prior.
-        curves: its curves.
-        mode: the mode of the posterior density under it.
-        chance: how likely it is before there are reports, up to a factor.
-        weight: the share of the posterior, in [0, 1].
+        curves: the prior's curves.
+        mode: the posterior mode under the prior.
+        chance: the prior's own probability before the reports, up to a factor.
+        weight: the posterior weight, in [0, 1].
     """
 
     prior: Prior
@@ -58,17 +58,17 @@ class Fit:
 
 
 def tried(likelihood: Likelihood, family: Family) -> Iterator[Fit]:
-    """The modes of a family's priors; each starts from the mode of the one before.
+    """The modes of a family's priors; the search for each starts at the mode of the one before.
 
     Args:
-        likelihood: of the reports.
+        likelihood: the likelihood of the reports.
         family: the priors.
     """
     z, best, before = np.zeros(0), -np.inf, np.zeros(0)
     for prior in family.priors:
         curves = prior.curves(likelihood.sizes)
         norms = curves.norms
-        # The same curve, in the coefficients of this prior, which may have more.
+        # The same curve in this prior's coefficients, of which there may be more.
         start = np.zeros(len(norms))
         start[: len(z)] = z * before / norms[: len(z)]
         mode = mode_of(likelihood, curves, start)
@@ -79,7 +79,7 @@ def tried(likelihood: Likelihood, family: Family) -> Iterator[Fit]:
 
 
 def weigh(likelihood: Likelihood, families: Sequence[Family]) -> tuple[Fit, ...]:
-    """All priors of some families that are not hopeless, weighted by :func:`by_evidence`."""
+    """All priors of the families, except hopeless ones, weighted by :func:`by_evidence`."""
     return by_evidence([fit for family in families for fit in tried(likelihood, family)])
 
 
@@ -92,17 +92,17 @@ def by_evidence(fits: Sequence[Fit]) -> tuple[Fit, ...]:
 
 
 def noted(fits: Sequence[Fit]) -> list[Fit]:
-    """The fits that have at least the share LEAST_WEIGHT of the posterior."""
+    """The fits with a weight of at least LEAST_WEIGHT."""
     return [fit for fit in fits if fit.weight >= LEAST_WEIGHT]
 
 
 def average(fits: Sequence[Fit]) -> Floats:
-    """The mean of the modes' distributions by the priors' weights, shape (blocks,)."""
+    """The weighted mean of the modes' distributions, shape (blocks,)."""
     return np.asarray(sum(fit.weight * fit.mode.shares for fit in fits))
 
 
 def log_evidence(fits: Sequence[Fit]) -> float:
-    """The log of the reports' marginal likelihood, averaged over the priors by their chances."""
+    """The log of the marginal likelihood of the reports, averaged over the priors by their chances."""
     evidence = np.array([fit.mode.log_evidence for fit in fits])
     chances = np.array([fit.chance for fit in fits])
     return float(evidence.max() + np.log(np.average(np.exp(evidence - evidence.max()), weights=chances)))

@@ -1,8 +1,8 @@
-"""Distributions from smooth curves, which are the ratio to a reference or its logarithm.
+"""Distributions from smooth curves: a curve is the ratio to a reference distribution, or its logarithm.
 
-Which of the two is smooth differs by population. The log density is where people's values make humps and
-tails. The density is where a range has nobody in it or ends sharply: the log density falls without end
-there, and the density only to zero.
+In some populations the log density is smooth: those with humps and tails. In others the density is, because a
+part of the range has nobody or the distribution ends sharply: there the log density falls without bound, but
+the density only to zero.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Curves:
     scale: Scale = "log"
 
     def shares(self, coefficients: Floats) -> Floats:
-        """The distributions of coefficients of shape (coefficients, n); the shape is (blocks, n)."""
+        """Distributions from coefficients, shape (coefficients, n) to (blocks, n)."""
         heights = self.matrix @ coefficients
         logs = heights if self.scale == "log" else log_softplus(heights)
         return normalised(logs + self._base)
@@ -55,17 +55,17 @@ class Curves:
         return np.log(self.reference)[:, None]
 
     def derivatives(self, coefficients: Floats) -> tuple[Floats, Floats | float]:
-        """(the log density's slopes by coefficient, its second derivatives by height plus the first squared).
+        """(the log density's slopes by coefficient; its second derivatives by height plus slopes squared).
 
-        The shapes are (blocks, coefficients) and (blocks,). The log density is meant up to a constant.
+        The shapes are (blocks, coefficients) and (blocks,). The log density is without its constant.
 
         Args:
-            coefficients: shape (coefficients,).
+            coefficients: the coefficients, shape (coefficients,).
         """
         if self.scale == "log":
             return self.matrix, 1.0
         heights = self.matrix @ coefficients
-        # softplus'/softplus, which goes to 1/SOFTNESS where both go to zero.
+        # softplus'/softplus, which tends to 1/SOFTNESS as both tend to zero.
         slope_of_softplus = -np.logaddexp(0.0, -(1.0 + heights) / SOFTNESS)
         first: Floats = np.exp(slope_of_softplus - log_softplus(heights))
         second: Floats = first * (-np.expm1(slope_of_softplus) / SOFTNESS - first)
@@ -73,7 +73,7 @@ class Curves:
 
 
 def normalised(logs: Floats) -> Floats:
-    """The distributions in proportion to the exponentials of their logarithms, shape (blocks, n)."""
+    """Distributions from logarithms up to a constant, shape (blocks, n) to (blocks, n)."""
     powers: Floats = np.exp(logs - logs.max(axis=0))
     powers /= powers.sum(axis=0)
     return powers
@@ -82,6 +82,6 @@ def normalised(logs: Floats) -> Floats:
 def log_softplus(heights: Floats) -> Floats:
     """The logarithm of softplus(1 + height), which is SOFTNESS log(1 + exp((1 + height) / SOFTNESS))."""
     raised = (1.0 + heights) / SOFTNESS
-    # Far below zero softplus is the exponential function, and its logarithm would be that of zero.
+    # Far below zero softplus is the exponential function; computed directly, it would round to zero.
     inner = np.where(raised < -30.0, raised, np.log(np.logaddexp(0.0, np.maximum(raised, -30.0))))
     return inner + math.log(SOFTNESS)

@@ -1,10 +1,10 @@
 """Draws from the posterior of a density, over all priors of its average.
 
-Laplace's approximation says where a prior's posterior lies. It is not normal where hardly anybody is: there
-the log density has no lower bound. So each draw starts at one from the normal approximation, chosen again by
-importance, and takes a few steps of elliptical slice sampling around it (Murray, Adams and MacKay, AISTATS
-2010; around an approximation: Nishihara, Murray and Adams, J. Mach. Learn. Res. 15, 2014). These leave the
-posterior under each prior as it is.
+Laplace's approximation locates the posterior under a prior. Where there is hardly anybody, the posterior is
+not normal, because the log density has no lower bound. So draws from the normal approximation are resampled
+by importance, and then take a few steps of elliptical slice sampling around it (Murray, Adams and MacKay,
+AISTATS 2010; around an approximation: Nishihara, Murray and Adams, J. Mach. Learn. Res. 15, 2014). These
+steps have the posterior under the prior as their stationary distribution.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from ldpbeam.density.curves import log_softplus, normalised
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.domains import Floats, Integers
 
-#: The number of draws, and of steps that each takes.
+#: The number of draws, and the number of steps of each.
 DRAWS, STEPS = 240, 4
-#: Draws are spread over priors by this power of their weights. No prior is right for a real population, and
-#: the second best ones may be nearer to it than the evidence says (decision 45).
+#: The number of draws under a prior is in proportion to this power of its weight. No prior is right for a
+#: real population, and the second best may be nearer to it than the evidence says (decision 45).
 TEMPER = 0.25
-#: The most cuts of an ellipse; after them the draw stays where it is.
+#: The most cuts of an ellipse; after these a draw stays where it is.
 MOST_CUTS = 12
 
 
 @dataclass
 class _Places:
-    """Places of draws relative to the modes of their priors, shape (any, draws) each.
+    """Positions of draws relative to the modes of their priors, shape (any, draws) each.
 
     Attributes:
-        heights: the curves' heights, by block.
-        coefficients: those of each draw's prior, with zeros where another prior has more.
+        heights: the heights of the curves, by block.
+        coefficients: the coefficients of each draw's prior, padded with zeros.
         rooted: the roots of the modes times the coefficients: in units of the normal approximations.
     """
 
@@ -44,7 +44,7 @@ class _Places:
     rooted: Floats
 
     def along(self, other: _Places, cos: Floats, sin: Floats) -> _Places:
-        """The places on the ellipses of these and others."""
+        """The positions on the ellipses through these and others."""
         return _Places(
             self.heights * cos + other.heights * sin,
             self.coefficients * cos + other.coefficients * sin,
@@ -84,7 +84,7 @@ class _Chains:
         for fit, columns in self.groups:
             size = len(fit.mode.coefficients)
             noise = self.rng.standard_normal((size, columns.stop - columns.start))
-            # Without the checks of SciPy's function, which take longer than so few rows.
+            # SciPy's function has checks that take longer than so small a system.
             drawn = dtrtrs(fit.mode.root, noise)[0]
             heights[:, columns] = fit.curves.matrix @ drawn
             coefficients[:size, columns], rooted[:size, columns] = drawn, noise
@@ -171,8 +171,8 @@ def draws(
     """Draws of the density, shape (blocks, many).
 
     Args:
-        likelihood: of the reports.
-        fits: priors with their modes and weights.
+        likelihood: the likelihood of the reports.
+        fits: the priors with their modes and weights.
         rng: the source of the draws.
         many: the number of draws.
     """
@@ -183,7 +183,7 @@ def draws(
     tempered = weights * np.maximum(together, 1e-300) ** (TEMPER - 1.0)
     heaps = [prior.heaps for prior in priors]
     for kind in dict.fromkeys(heaps) if any(heaps) else ():
-        # Many combs are tried; without this, draws of unlikely ones together would widen every share.
+        # Many combs are tried; without this, the many draws under unlikely ones would widen every share.
         with_kind = np.array([other == kind for other in heaps])
         tempered[with_kind] *= weights[with_kind].sum() / tempered[with_kind].sum()
     reached = np.cumsum(tempered)
@@ -206,16 +206,16 @@ def of_people(
 ) -> Floats:
     """Draws of the shares of the people who reported, shape (blocks, n).
 
-    Given a density, a person's value has a posterior of its own. So the people's shares are normal around
-    the mean of these, with the covariance that they imply; single ones may be negative. The mean has sum 1,
-    also where slopes are those of a likelihood to second order.
+    Given a density, each person's value has a posterior distribution. The shares of the people are normal
+    around the mean of these distributions, with the covariance that they imply; single shares may be
+    negative. The mean is scaled to sum 1, which a likelihood to second order does not give exactly.
 
     Args:
-        likelihood: of the reports.
+        likelihood: the likelihood of the reports.
         shares: draws of the density, shape (blocks, n).
-        centre: a density near them, at which the covariance is taken, shape (blocks,).
+        centre: a density near the draws, at which the covariance is computed, shape (blocks,).
         rng: the source of the draws.
-        total: the number of reports, or of users who are counted as one.
+        total: the number of reports, or of users if each counts as one.
         people: the number of different people.
     """
     held = likelihood.expanded(centre, np.diag(centre))[1]
@@ -226,7 +226,7 @@ def of_people(
 
 
 def freedom(fits: Sequence[Fit]) -> float:
-    """How many coefficients the reports determine, in the mean over priors."""
+    """The number of coefficients that the reports determine, averaged over priors."""
     counted = noted(fits)
     inverses = [dtrtrs(fit.mode.root, np.eye(len(fit.mode.root)))[0] for fit in counted]
     determined = [len(inverse) - float((inverse**2).sum()) for inverse in inverses]

@@ -1,4 +1,4 @@
-"""The priors that are tried for a number: smooth densities, densities with holes, ends, edges and spikes."""
+"""The priors that are tried for numbers: smooth densities; then those with holes, ends, edges and spikes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ldpbeam.density.priors import Prior
 from ldpbeam.density.spikes import with_spikes
 from ldpbeam.domains import Floats
 
-#: The deviations of each order, ascending. The first leaves only the polynomial; the last is so wide that the
-#: largest samples show nothing narrower.
+#: The deviations of each order, ascending. With the first, hardly more than the polynomial remains; the last
+#: allows all detail that the largest samples can show.
 DEVIATIONS: dict[int, Floats] = {
     1: 2.0 ** np.arange(-3.0, 6.5, 1.0),
     2: 2.0 ** np.arange(0.0, 14.5, 1.5),
@@ -28,32 +28,32 @@ def _of(order: int, chance: float, **options: object) -> Family:
     return Family([Prior(order, float(deviation), **options) for deviation in DEVIATIONS[order]], chance)  # type: ignore[arg-type]
 
 
-#: The log density is smooth, or goes like a power towards the ends; or the density itself is smooth.
+#: The log density is smooth, or the density is, or the density goes like a power towards the ends.
 SMOOTH = (_of(1, 2.0), _of(2, 8.0), _of(3, 4.0), _of(2, 4.0, scale="plain"), _of(2, 4.0, ends=True))
-#: Spikes are searched on the likeliest of these smooth log densities.
+#: The search for spikes starts from the likeliest of these smooth log densities.
 BELOW_SPIKES = (Prior(2, 8.0), Prior(2, 64.0))
-#: Spikes are searched beside atoms at the ends, too, if these are likelier by this.
+#: Spikes are also tried beside atoms at the ends, if these raise the log weight by this.
 CLEARLY = 2.0
-#: Where a density may begin, in parts of the range; it may end as far from the other end.
+#: The parts of the range below which a density may have nobody, or above which, from the other end.
 BEGINNINGS = np.array([2.0, 4.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0, 45.0]) / 256.0
-#: The deviations of densities that begin or end inside of the range. The first finds where.
+#: The deviations of densities that begin or end inside the range. The first is that of the search for where.
 EDGE_DEVIATIONS = 2.0 ** np.array([3.0, 0.0, 6.0, 9.0])
 #: The prior chance of all edges together is that of powers towards the ends of the range.
 EDGE_CHANCE = 4.0 / (2 * len(BEGINNINGS))
-#: The search stops this far below the best evidence: then the part of the range that is left out has people.
+#: The search stops this far below the best evidence: the part of the range that is left out has people.
 BEYOND = 6.0
-#: Places half way from the likeliest one to those beside it are tried while these are more than FINEST of the
-#: range away, and one of them has a log evidence that is lower by AS_LIKELY.
+#: The midpoints between the likeliest place and its neighbours are tried while a neighbour is more than
+#: FINEST of the range away, and a neighbour's log evidence is lower by AS_LIKELY.
 AS_LIKELY, FINEST = 1.0, 1.0 / 512.0
 
 
 def numbers(likelihood: Likelihood, first: int | None = None) -> tuple[Fit, ...]:
-    """The priors of a number that are not hopeless, by their marginal likelihoods.
+    """The priors of numbers that are not hopeless, weighted by their marginal likelihoods.
 
     Args:
-        likelihood: of the reports.
-        first: the number of the first value in steps from zero, if blocks are the values of a domain with a
-            step; else None.
+        likelihood: the likelihood of the reports.
+        first: the first value, counted in steps from zero, if blocks are the values of a domain with a step;
+            else None.
     """
     fits = [fit for family in SMOOTH for fit in tried(likelihood, family)]
     logs = [fit for fit in fits if fit.prior.scale == "log" and not fit.prior.ends]
@@ -76,16 +76,16 @@ def _best(fits: Sequence[Fit]) -> Fit:
 
 
 def first_answer(likelihood: Likelihood) -> Floats:
-    """A distribution near the average over all priors, from one family of them, shape (blocks,)."""
+    """A distribution near the average over all priors, from one family alone, shape (blocks,)."""
     return average(weigh(likelihood, [SMOOTH[1]]))
 
 
 def _edges(likelihood: Likelihood, without: float) -> Iterator[Fit]:
-    """Densities that begin inside of the range, and those that end there from the likeliest beginning on.
+    """Densities that begin inside the range; then those with the likeliest beginning that end inside it.
 
     Args:
-        likelihood: of the reports.
-        without: the log of chance times marginal likelihood of the likeliest density without an edge.
+        likelihood: the likelihood of the reports.
+        without: the log weight of the likeliest density without an edge.
     """
     support = (0.0, 1.0)
     for end in (0, 1):
@@ -106,9 +106,9 @@ def _edges(likelihood: Likelihood, without: float) -> Iterator[Fit]:
 
 
 def _nearer(fits: Mapping[float, Fit]) -> list[float]:
-    """Parts of the range half way from the likeliest one that was tried to those beside it.
+    """The midpoints between the likeliest part of the range and its neighbours among those tried.
 
-    None if these are near, or as likely: then the reports do not tell where the edge is.
+    Empty if the neighbours are near, or as likely: then the reports do not show where the edge is.
     """
     likeliest = _likeliest(fits)
     below = max((part for part in fits if part < likeliest), default=0.0)
@@ -120,12 +120,12 @@ def _nearer(fits: Mapping[float, Fit]) -> list[float]:
 
 
 def _likeliest(fits: Mapping[float, Fit]) -> float:
-    """The part of the range whose density without it makes the reports likeliest."""
+    """The part of the range without which the density makes the reports likeliest."""
     return max(fits, key=lambda part: fits[part].mode.log_evidence)
 
 
 def _cut(support: tuple[float, float], end: int, part: float) -> tuple[float, float]:
-    """A support without a part of the range at one of its ends."""
+    """The support without a part of the range at one end."""
     return (part, support[1]) if end == 0 else (support[0], 1.0 - part)
 
 

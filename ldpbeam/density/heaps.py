@@ -1,8 +1,8 @@
 """Heaps: more people at round values than beside them, where a domain has a step and each block is a value.
 
-A comb is a set of values, such as the multiples of ten, whose log heights lie above the smooth curve by one
-number. Values may also have a height of their own each. Multiples count from zero, in steps. Of the many
-combs, those are tried that promise most beside the likeliest smooth density.
+A comb is a set of values, such as the multiples of ten, whose log heights all lie above the smooth curve by
+one number. There may also be one height per value. Multiples count from zero, in steps. Of the many combs, we
+try those with the highest predicted gain beside the likeliest smooth density.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from ldpbeam.domains import Floats
 
 #: The periods of combs. A comb has at least LEAST_TEETH.
 PERIODS, LEAST_TEETH = (*range(2, 13), 15, 20, 25, 30), 3
-#: The chances of combs and of heights of each value, relative to that of the smooth density. Other periods
-#: are as likely as each other, and multiples as likely as all other rests together.
+#: The chances of combs and of heights per value, relative to that of the smooth density. All other periods
+#: are equally likely, and within one the remainder zero is as likely as all others together.
 OF_TENS, OF_FIVES, OF_ONE_DIGIT, OF_ANY, OF_EACH = 0.2, 0.1, 0.4, 0.2, 0.03
 #: The mean and the standard deviation of a comb's log height.
 MEAN, DEVIATION = 1.0, 1.5
-#: Tens and fives are always tried, and at most MOST_TRIED other combs, each if it is predicted to raise the
-#: log marginal likelihood by ASKED. Heights of each value are left out unless they raise it by as much.
+#: Tens and fives are always tried; so are at most MOST_TRIED other combs that are predicted to raise the log
+#: marginal likelihood by ASKED. Heights per value are kept only if they raise it by as much.
 MOST_TRIED, ASKED = 2, 0.5
 #: The most combs of a density.
 MOST_COMBS = 2
-#: A comb stays open if the mean of its log evidence and log weight is at most OPEN below the best: rare ones
-#: count as well. At most MOST_OPEN are drawn.
+#: A comb stays open if the mean of its log evidence and log weight is at most OPEN below the best, so that
+#: rare combs stay open, too. At most MOST_OPEN are drawn.
 OPEN, MOST_OPEN = 2.5, 3
-#: What heights of all values are called.
+#: The name of heights per value.
 EACH = "each value"
-#: The standard deviations of the log heights of all values, if each has its own.
+#: The standard deviations of log heights per value.
 OF_VALUES = (0.1, 0.3, 1.0)
-#: With more blocks, these have no heights of their own.
+#: With more blocks than this, there are no heights per value.
 MOST_VALUES = 512
-#: The deviations of the smooth part that are tried with a comb that is found.
+#: The deviations of the smooth part that are tried once a comb is found.
 DEVIATIONS = (1.0, 8.0, 64.0)
 
 
 def combs(first: int, blocks: int) -> Iterator[tuple[Heaps, float]]:
-    """The combs, and how likely each is.
+    """(a comb, its chance), for all combs.
 
     Args:
-        first: the number of the first value, in steps from zero.
+        first: the first value, counted in steps from zero.
         blocks: the number of values.
     """
     values = first + np.arange(blocks)
@@ -66,87 +66,88 @@ def combs(first: int, blocks: int) -> Iterator[tuple[Heaps, float]]:
 
 
 def of_each(blocks: int) -> list[Heaps]:
-    """A height of its own for each value; none if there are many."""
+    """The priors of one height per value; none if there are many values."""
     single = tuple((block,) for block in range(blocks if blocks <= MOST_VALUES else 0))
     return [Heaps(EACH, single, 0.0, deviation) for deviation in OF_VALUES if single]
 
 
 def with_heaps(likelihood: Likelihood, smooth: Sequence[Fit], spiked: Fit, first: int) -> Iterator[Fit]:
-    """Densities with heaps beside those without.
+    """Densities with heaps.
 
     Args:
-        likelihood: of the reports; its blocks are values.
-        smooth: the smooth densities without heaps, the likeliest log density of them first.
+        likelihood: the likelihood of the reports; its blocks are values.
+        smooth: the smooth densities without heaps; the likeliest log density comes first.
         spiked: the likeliest log density with spikes, or a smooth one.
-        first: the number of the first value, in steps from zero.
+        first: the first value, counted in steps from zero.
     """
     blocks, best = len(likelihood.sizes), smooth[0]
     candidates = list(combs(first, blocks))
-    # Heaps are as likely beside all smooth densities together as these are.
-    many = sum(math.exp(min(fit.log_weight - best.log_weight, 0.0)) for fit in smooth)
-    of_values = [_beside(likelihood, best, own, many * OF_EACH) for own in of_each(blocks)]
+    # A density with heaps has the chance of all smooth densities together.
+    smooth_ones = sum(math.exp(min(fit.log_weight - best.log_weight, 0.0)) for fit in smooth)
+    of_values = [_beside(likelihood, best, heaps, smooth_ones * OF_EACH) for heaps in of_each(blocks)]
     of_values = [fit for fit in of_values if fit.mode.log_evidence > best.mode.log_evidence + ASKED]
     yield from of_values
     for _ in range(MOST_COMBS):
         tried = _promising(likelihood, best, candidates)
-        combed = [_beside(likelihood, best, own, many * chance) for own, chance in tried]
+        combed = [_beside(likelihood, best, comb, smooth_ones * chance) for comb, chance in tried]
         yield from combed
-        before, best, many = best, max((best, *combed), key=lambda fit: fit.log_weight), 1.0
+        before, best, smooth_ones = best, max((best, *combed), key=lambda fit: fit.log_weight), 1.0
         if best is before:
             break
         if before is smooth[0] and spiked.prior.spikes and spiked.log_weight > best.log_weight - HOPELESS:
-            yield from (_beside(likelihood, spiked, own, chance) for own, chance in tried)
+            yield from (_beside(likelihood, spiked, comb, chance) for comb, chance in tried)
     if best is smooth[0] or any(fit.log_weight > best.log_weight for fit in of_values):
         return
-    # With a comb that is found the rest may be smoother, its teeth uneven, and other values spikes.
+    # Beside a comb the rest may be smoother, the teeth may be uneven, and other values may be spikes.
     smoother = [
         _fit(likelihood, replace(best.prior, order=2, deviation=deviation), best.chance)
         for deviation in DEVIATIONS
     ]
     best = max((best, *smoother), key=lambda fit: fit.log_weight)
     yield from smoother
-    yield from (_beside(likelihood, best, own, OF_EACH) for own in of_each(blocks))
+    yield from (_beside(likelihood, best, heaps, OF_EACH) for heaps in of_each(blocks))
     yield from with_spikes(likelihood, best)
 
 
 def _promising(
-    likelihood: Likelihood, fit: Fit, known: Sequence[tuple[Heaps, float]]
+    likelihood: Likelihood, fit: Fit, candidates: Sequence[tuple[Heaps, float]]
 ) -> list[tuple[Heaps, float]]:
-    """The combs beside a density that are tried, of those that are known, and how likely each is."""
-    left = [comb for comb in known if comb[0] not in fit.prior.heaps]
+    """The candidates to try beside a density, with their chances."""
+    left = [comb for comb in candidates if comb[0] not in fit.prior.heaps]
     if not left:
         return []
-    columns = np.hstack([own.columns(len(likelihood.sizes)) for own, _ in left])
+    columns = np.hstack([comb.columns(len(likelihood.sizes)) for comb, _ in left])
     slopes, information = slopes_of(likelihood, fit, columns)
     # The marginal likelihood of a normal height, where the log-likelihood is quadratic.
     precision = DEVIATION**-2
     gains = (slopes + MEAN * precision) ** 2 / (information + precision) - MEAN**2 * precision
     gains = 0.5 * (gains - np.log1p(information / precision))
-    likely = np.argsort(-gains - np.log([chance for _, chance in left])).tolist()
+    by_gain = np.argsort(-gains - np.log([chance for _, chance in left])).tolist()
     common = [comb for comb in left if comb[1] in (OF_TENS, OF_FIVES)]
-    others = [left[place] for place in likely if gains[place] > ASKED and left[place] not in common]
+    others = [left[i] for i in by_gain if gains[i] > ASKED and left[i] not in common]
     return [*common, *others[:MOST_TRIED]]
 
 
 def _beside(likelihood: Likelihood, fit: Fit, heaps: Heaps, times: float) -> Fit:
-    """The same prior with more heaps, whose chance is some times that of the prior."""
+    """The same prior with more heaps, and ``times`` its chance."""
     prior = replace(fit.prior, heaps=(heaps, *fit.prior.heaps))
     return _fit(likelihood, prior, times * fit.chance, fit.mode.coefficients[len(fit.prior.spikes) :])
 
 
-def _fit(likelihood: Likelihood, prior: Prior, chance: float, known: Floats | None = None) -> Fit:
-    """The fit of a prior, from the coefficients of its smooth part, if they are known."""
+def _fit(likelihood: Likelihood, prior: Prior, chance: float, smooth: Floats | None = None) -> Fit:
+    """The fit of a prior; the search starts at some coefficients of its smooth part, or at zero."""
     curves = prior.curves(likelihood.sizes)
     start = np.zeros(curves.matrix.shape[1])
-    if known is not None and len(known):
-        start[-len(known) :] = known
+    if smooth is not None and len(smooth):
+        start[-len(smooth) :] = smooth
     return Fit(prior, curves, mode_of(likelihood, curves, start), chance)
 
 
 def open_combs(fits: Sequence[Fit]) -> list[list[Fit]]:
-    """The fits of each comb, or of combs together, that the reports do not exclude, the likeliest first.
+    """The fits of each set of combs that the reports do not exclude, the likeliest first.
 
-    Smooth densities of another scale, and spikes, may be likelier than all that are tried with combs.
+    Only log densities without spikes are compared: those of the other scale, or with spikes, may be likelier
+    than all that were tried with combs.
     """
     groups = dict[tuple[str, ...], list[Fit]]()
     for fit in fits:
@@ -164,4 +165,4 @@ def open_combs(fits: Sequence[Fit]) -> list[list[Fit]]:
 
 def _combs_of(fit: Fit) -> tuple[str, ...]:
     """The names of the combs of a density."""
-    return tuple(own.name for own in fit.prior.heaps if own.name != EACH)
+    return tuple(heaps.name for heaps in fit.prior.heaps if heaps.name != EACH)

@@ -12,10 +12,10 @@ from ldpbeam.domains import Floats, Integers
 
 #: Probabilities are at least this: a channel of a large epsilon may have entries of zero.
 LEAST = np.finfo(np.float64).tiny
-#: A matrix is multiplied by its steps along rows if at most this part of its entries differ from those before
-#: them by more than this part of its largest entry: by more than the rounding errors of differences.
+#: A matrix is multiplied by its steps along rows if at most the part FEW_STEPS of its entries differ from the
+#: entry before. Differences below ROUNDING times the largest entry are rounding errors.
 FEW_STEPS, ROUNDING = 1.0 / 64.0, 1e-9
-#: It is not if some entries are by so much smaller than others: the rounding errors are larger then.
+#: It is not if the smallest entry is below this part of the largest: then rounding errors are too large.
 SMALL = 1e-4
 
 
@@ -24,7 +24,7 @@ class Likelihood(Protocol):
 
     @property
     def sizes(self) -> Integers:
-        """The number of value buckets of each block, shape (blocks,); 0 of a point, the block of an end."""
+        """The number of value buckets of each block, shape (blocks,); 0 for a point, the block of an end."""
         ...
 
     def values(self, shares: Floats) -> Floats:
@@ -51,9 +51,9 @@ class Likelihood(Protocol):
 class Exact:
     """The likelihood of counts of kinds of observations, from the matrix P(kind | block).
 
-    A square wave has few different probabilities, so that the rows of its matrix are constant but for few
-    steps. A product with the matrix is then one of these steps with running sums, which takes a fifth of the
-    time with 512 blocks, and a tenth with 1,024.
+    A square wave has few different probabilities, so the rows of its matrix are constant except for a few
+    steps. A product of the steps with running sums then replaces the product with the matrix; it takes a
+    fifth of the time with 512 blocks, and a tenth with 1,024.
     """
 
     def __init__(self, matrix: Floats, counts: Floats, sizes: Integers) -> None:
@@ -99,8 +99,8 @@ class Exact:
 class Quadratic:
     """The second-order expansion of a log-likelihood around a distribution.
 
-    A report under local differential privacy says so little that the log-likelihood is nearly quadratic in
-    the shares near the answer.
+    A report under local differential privacy says so little that near the answer the log-likelihood is nearly
+    quadratic in the shares.
 
     Attributes:
         centre: the distribution, shape (blocks,).

@@ -12,11 +12,11 @@ from ldpbeam.density.curves import Curves
 from ldpbeam.density.likelihoods import Likelihood
 from ldpbeam.domains import Floats
 
-#: Newton steps end when a further one promises less than this gain of the log posterior density.
+#: Newton's method ends when the next step promises less than this gain of the log posterior density.
 LEAST_GAIN = 1e-3
 #: The most Newton steps.
 MOST_STEPS = 60
-#: Halve a step until its gain is ENOUGH_GAIN of the predicted gain. Stop when it is shorter than SHORTEST.
+#: A step is halved until its gain is ENOUGH_GAIN of the predicted gain, or it is shorter than SHORTEST.
 ENOUGH_GAIN, SHORTEST = 1e-4, 1e-6
 
 
@@ -42,12 +42,12 @@ class Mode:
 
     @cached_property
     def log_evidence(self) -> float:
-        """The log marginal likelihood, by Laplace's method: of normal coefficients it is exact."""
+        """The log marginal likelihood by Laplace's method, exact if the coefficients' posterior is normal."""
         return self.log_density - float(np.log(np.diag(self.root)).sum())
 
 
 def log_posterior(likelihood: Likelihood, curves: Curves, coefficients: Floats) -> tuple[Floats, Floats]:
-    """(log densities, shares) of coefficients of shape (m, n); the shapes are (n,) and (blocks, n)."""
+    """(log densities, shape (n,); shares, shape (blocks, n)) of coefficients of shape (m, n)."""
     shares = curves.shares(coefficients)
     return likelihood.values(shares) - 0.5 * (coefficients**2).sum(axis=0), shares
 
@@ -59,9 +59,8 @@ class Derivatives:
     Attributes:
         gradient: the first derivatives, shape (m,).
         curvature: identity plus information, which is positive definite, shape (m, m). The information is
-            that of the shares, along the shares' slopes: minus the second derivatives without the terms that
-            are zero in expectation.
-        bent: those terms, so that all second derivatives are bent - curvature, shape (m, m).
+            minus the second derivatives of the log-likelihood, without the terms whose expectation is zero.
+        bent: these terms, shape (m, m): the second derivatives are bent - curvature.
     """
 
     gradient: Floats
@@ -70,7 +69,7 @@ class Derivatives:
 
 
 def derivatives(likelihood: Likelihood, curves: Curves, coefficients: Floats, shares: Floats) -> Derivatives:
-    """The derivatives at coefficients, shape (m,), and their shares, shape (blocks,)."""
+    """The derivatives at some coefficients, shape (m,), whose shares have the shape (blocks,)."""
     slopes, bends = curves.derivatives(coefficients)
     mean = shares @ slopes
     moves = slopes - mean
@@ -86,9 +85,9 @@ def derivatives(likelihood: Likelihood, curves: Curves, coefficients: Floats, sh
 
 
 def _root(matrix: Floats) -> Floats | None:
-    """The upper triangle U with U'U equal to a matrix; None if that is not positive definite or not finite.
+    """The upper triangle U with U'U equal to the matrix; None if that is not positive definite or not finite.
 
-    LAPACK is called directly: around a matrix of 30 rows, SciPy's checks take longer than its work.
+    LAPACK is called directly, because for a matrix of 30 rows SciPy's checks take longer than the work.
     """
     root, failed = dpotrf(matrix)
     return None if failed or not np.isfinite(root.trace()) else np.asarray(root)
@@ -102,7 +101,7 @@ def _root_of_curvature(expansion: Derivatives) -> Floats:
 
 
 def _step(expansion: Derivatives) -> Floats:
-    """Newton's step; that of Fisher's scoring, which needs more of them, where the density is not concave."""
+    """Newton's step; where the density is not concave, that of Fisher's scoring, which needs more steps."""
     root = _root(expansion.curvature - expansion.bent)
     if root is None:
         root = _root_of_curvature(expansion)
@@ -110,7 +109,7 @@ def _step(expansion: Derivatives) -> Floats:
 
 
 def mode_of(likelihood: Likelihood, curves: Curves, start: Floats) -> Mode:
-    """The mode by Newton's method, from coefficients of shape (m,).
+    """The mode by Newton's method, which starts at coefficients of shape (m,).
 
     Raises:
         np.linalg.LinAlgError: if the likelihood is not finite.

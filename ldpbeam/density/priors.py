@@ -1,19 +1,19 @@
 """Priors of a distribution: Gaussian processes of the log of its ratio to a reference, or of the ratio.
 
 The curve is a polynomial of degree below ``order`` plus a combination of eigenvectors of the squared
-``order``-th differences, so that a draw has normal ``order``-th differences, independent of each other: for
-order 1 a random walk, for order 2 an integrated one, for order 3 one that is integrated twice. These are the
-priors under which P-splines are posterior modes (Eilers and Marx, Statistical Science 1996). Where the
-deviation goes to zero, the polynomial remains: for the log density that is an even, an exponential or a
-normal density.
+``order``-th differences, so that the ``order``-th differences of a draw are independent and normal. For order
+1 it is a random walk, for order 2 an integrated one, for order 3 one that is integrated twice. These are the
+priors under which P-splines are posterior modes (Eilers and Marx, Statistical Science 1996). As the deviation
+goes to zero, only the polynomial remains: for the log density this is an even, an exponential or a normal
+density.
 
 A prior with ``ends`` is for densities that rise or fall like powers towards the ends of their support, as
-beta densities and 1/x do: the polynomial has the logarithms of the distances to both ends besides, and the
-curve is smooth on the scale of Beta(1/2, 1/2), which is fine near the ends. Of that density blocks' shares
-are exact, and so is people's mean place in the last block. The support may be a part of the range; then the
+beta densities and 1/x do. The polynomial then also has the logarithms of the distances to both ends, and the
+curve is smooth on the scale of Beta(1/2, 1/2), which is fine near the ends. For that density, blocks' shares
+are exact, and so is the mean position of people in the last block. If the support is a part of the range, the
 density jumps where it begins.
 
-Spikes are blocks whose heights differ from those of the smooth curve, because many people have one value.
+Spikes are blocks whose heights differ from the smooth curve, because many people have the same value.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from numpy.typing import ArrayLike
 from ldpbeam.density.curves import Curves, Scale
 from ldpbeam.domains import Floats, Integers
 
-#: The eigenvectors are found on at most this many points: on more, rounding errors hide the smoothest.
+#: Eigenvectors are computed on at most this many points: on more, rounding errors hide the smoothest ones.
 MOST_POINTS = 256
-#: The most eigenvectors in use, the smoothest first.
+#: The number of eigenvectors in use: the smoothest ones.
 MOST_TERMS = 64
 #: The standard deviation of a spike's height above the smooth curve.
 SPIKE = 3.0
-#: A term that moves the log density by less is left out: it would change the log-likelihood of 1,000,000
+#: A term that moves the log density by less is left out: it would change the log-likelihood of a million
 #: reports by less than 0.01.
 SMALLEST = 1e-4
-#: The reference of a point, which has no width, relative to that of a block, if it is a spike.
+#: The reference of a point that is a spike, relative to that of a block: a point has no width.
 POINT = 6.0
-#: The part of the reference that a block outside of the support keeps, and a point that is no spike.
+#: The part of the reference that remains for a block outside the support, and for a point that is no spike.
 OUTSIDE = 1e-9
-#: The parts of the block at an end of the range that are at the end itself and even, where the density goes
-#: like a power there: those that have the mean place of 1/sqrt(distance).
+#: If the density goes like a power towards an end, these parts of the last block are at the end itself, and
+#: spread evenly: they have the mean position of 1/sqrt(distance).
 OF_POWER = np.array([1.0, 2.0]) / 3.0
 
 
 @dataclass(frozen=True)
 class Heaps:
-    """Groups of blocks whose log heights lie above the smooth curve by one number each.
+    """Groups of blocks; the log heights of a group all lie above the smooth curve by the same number.
 
     Attributes:
-        name: what they are, in words.
+        name: the name of the groups, in words.
         groups: the blocks of each group.
-        mean: the mean of each number.
-        deviation: its standard deviation.
+        mean: the prior mean of a group's number.
+        deviation: the prior standard deviation of a group's number.
     """
 
     name: str
@@ -76,15 +76,15 @@ class Prior:
     """A prior of curves.
 
     Attributes:
-        order: which differences are independent: 1, 2 or 3.
+        order: the order of the differences that are independent: 1, 2 or 3.
         deviation: the standard deviation of the (order - 1)-th derivative's change over the whole range.
         scale: whether the curve is the log of the ratio to the reference, or the ratio.
-        polynomial: the standard deviation of each coefficient of the polynomial, of Legendre's polynomials.
+        polynomial: the standard deviation of each coefficient of the polynomial, in Legendre's polynomials.
         ends: whether the density may go like a power towards each end of its support; the exponents are
             standard normal.
-        support: with ``ends``, the part of the range, [0, 1], that has anybody in it.
-        spikes: the block of each spike, -1 for the last one. A point that is none has nobody.
-        heaps: groups of blocks that have more people, or less.
+        support: with ``ends``, the part of the range [0, 1] in which there are people.
+        spikes: the block of each spike, -1 for the last block. A point that is no spike has nobody.
+        heaps: groups of blocks with more people, or fewer, than the smooth curve.
     """
 
     order: int
@@ -100,14 +100,14 @@ class Prior:
         """The curves, whose coefficients have standard normal priors.
 
         Args:
-            sizes: the width of each block, up to a factor, shape (blocks,); 0 of a point.
+            sizes: the width of each block, up to a factor, shape (blocks,); 0 for a point.
         """
         return _curves(self, np.asarray(sizes, dtype=np.float64).tobytes())
 
 
 @functools.lru_cache(maxsize=128)
 def _curves(prior: Prior, sizes: bytes) -> Curves:
-    """The curves of a prior, which the windows of a channel share."""
+    """The curves of a prior; all windows of a channel use the same ones."""
     widths = np.frombuffer(sizes)
     points = widths == 0.0
     points[list(prior.spikes)] = False
@@ -118,20 +118,20 @@ def _curves(prior: Prior, sizes: bytes) -> Curves:
     polynomials, terms, tallest, powers, inside = _terms(
         prior.order, sizes, prior.support if prior.ends else None
     )
-    # All further ones are smaller.
+    # The terms are sorted: all further ones are smaller.
     terms = prior.deviation * terms[:, : np.count_nonzero(prior.deviation * tallest > SMALLEST)]
     spikes = SPIKE * spiked(np.array(prior.spikes, dtype=np.int64), len(widths))
-    heaps = [(own.columns(len(widths)), own) for own in prior.heaps]
+    heaps = [(groups.columns(len(widths)), groups) for groups in prior.heaps]
     matrix = np.hstack(
         (
             spikes,
-            *(own.deviation * columns for columns, own in heaps),
+            *(groups.deviation * columns for columns, groups in heaps),
             prior.polynomial * polynomials,
             powers,
             terms,
         )
     )
-    logs = sum((own.mean * columns.sum(axis=1) for columns, own in heaps), np.zeros(len(widths)))
+    logs = sum((groups.mean * columns.sum(axis=1) for columns, groups in heaps), np.zeros(len(widths)))
     return Curves(matrix, base * inside * np.exp(logs), prior.scale)
 
 
@@ -146,8 +146,9 @@ def _terms(
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """(polynomials, eigenvectors over the roots of their eigenvalues, their largest heights, powers, parts).
 
-    The heights have the shape (eigenvectors,), and the parts of blocks inside of the support (blocks,). The
-    others are at blocks' midpoints, shape (blocks, any). There are no powers without a support.
+    The heights have the shape (eigenvectors,). The parts are those of blocks inside the support, shape
+    (blocks,). The other arrays have values at blocks' midpoints, shape (blocks, any). Without a support there
+    are no powers.
     """
     sizes = np.frombuffer(widths)
     edges = np.concatenate(([0.0], np.cumsum(sizes))) / math.fsum(sizes)
@@ -156,7 +157,7 @@ def _terms(
         places, powers, inside = middles, np.zeros((len(sizes), 0)), np.ones(len(sizes))
     else:
         low, high = support
-        # The mean of 1/sqrt(distance) over a block is that at this distance.
+        # At this distance, 1/sqrt(distance) has its mean over the block.
         roots = np.sqrt(np.maximum([edges - low, high - edges], 0.0))
         distances = (0.5 * (roots[:, 1:] + roots[:, :-1])) ** 2
         logs = np.log(np.maximum(distances, 0.25 / np.count_nonzero(sizes)).T)

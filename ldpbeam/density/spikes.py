@@ -1,7 +1,7 @@
-"""Spikes of a density: buckets where many people have one value, found one after another.
+"""Spikes of a density: buckets where many people have the same value, found one after another.
 
-Each step adds a spike to a smooth density, where that is predicted to make the reports likeliest.
-In the answer a spike is spread over every bucket where the reports allow it.
+Each step adds the spike that is predicted to make the reports likeliest. In the answer, a spike is spread
+over all buckets where the reports allow it.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ MOST_SPIKES = 24
 CHANCE = 0.25
 #: A spike is tried if the predicted gain of its best bucket, in log marginal likelihood, is at least this.
 PROMISING = 1.5
-#: For each spike, at most PLACES other buckets are tried, with predicted gains at most NEARLY below the best.
+#: For each spike, at most PLACES other buckets are tried, whose predicted gains are at most NEARLY below the
+#: best.
 PLACES, NEARLY = 4, 3.0
-#: Other buckets are not tried if the log weight with spikes is this much below that of the smooth density.
+#: Other buckets are not tried if the log weight with spikes is this far below that of the smooth density.
 HARDLY = 2.0
-#: A density with more spikes than this keeps each in its bucket: they are at round values, and each position
-#: depends on the others.
+#: With more spikes than this, each stays in its bucket: they are at round values, and their positions depend
+#: on each other.
 MOST_SPREAD = 3
-#: The deviations that are tried once the spikes are placed.
+#: The deviations that are tried once all spikes are found.
 DEVIATIONS = (1.0, 8.0, 64.0)
 
 
 def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
-    """Densities with one more spike each, while the reports get likelier; then variants of the last one.
+    """Densities with more and more spikes, while the reports get likelier; then variants of the last one.
 
-    The variants have other deviations, and one spike each in another bucket that is nearly as likely.
+    A variant has another deviation, or one spike in another bucket that is nearly as likely.
 
     Args:
-        likelihood: of the reports.
+        likelihood: the likelihood of the reports.
         smooth: the smooth density, with its mode.
     """
     places, blocks = _places(likelihood), len(likelihood.sizes)
@@ -60,8 +61,8 @@ def with_spikes(likelihood: Likelihood, smooth: Fit) -> Iterator[Fit]:
         if promise[chosen] < PROMISING:
             break
         spikes = (int(places[chosen]), *best.prior.spikes)
-        # The prior weight of all equivalent densities: spikes have no order, and other buckets are nearly as
-        # likely for this one.
+        # The candidate has the prior weight of all densities like it: spikes have no order, and for this
+        # spike other buckets are nearly as likely.
         multiplicity = float(np.exp(promise - promise[chosen]).sum()) * (len(others) + 1) / len(places)
         start = np.append(min(heights[chosen], 1.0), best.mode.coefficients)
         candidate = fitted(replace(best.prior, spikes=spikes), start, chance * multiplicity)
@@ -90,10 +91,10 @@ def _places(likelihood: Likelihood) -> Integers:
 
 
 def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
-    """For a spike at each place: the predicted gain in log marginal likelihood, and its coefficient.
+    """(the predicted gain in log marginal likelihood, the coefficient) of a spike, for each column.
 
-    Both are second-order approximations, without the prior of the spike's height: it would hide spikes where
-    the smooth density has almost nobody.
+    Both are second-order approximations, without the prior of the spike's height, which would hide spikes
+    where the smooth density has almost nobody.
     """
     slopes, left = slopes_of(likelihood, fit, SPIKE * columns)
     slopes = np.maximum(slopes, 0.0)
@@ -101,9 +102,9 @@ def _promises(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats
 
 
 def slopes_of(likelihood: Likelihood, fit: Fit, columns: Floats) -> tuple[Floats, Floats]:
-    """The slopes of the log-likelihood at a mode, by further coefficients, and the information on each.
+    """(the slopes of the log-likelihood by further coefficients, the information on each), at a mode.
 
-    It is the information that remains when the mode's own coefficients are unknown too.
+    It is the information that remains if the coefficients of the mode are unknown, too.
     """
     shares, fitted = fit.mode.shares, fit.curves.matrix.shape[1]
     all_columns = np.hstack((fit.curves.matrix, columns))
@@ -118,9 +119,9 @@ def spread(likelihood: Likelihood, fits: Sequence[Fit]) -> Floats:
     """The weighted mean of the modes' distributions, with each spike spread over its likely places.
 
     Args:
-        likelihood: of the reports.
-        fits: priors with their modes and weights; spikes of those below LEAST_WEIGHT, and of those with more
-            than MOST_SPREAD, are not spread.
+        likelihood: the likelihood of the reports.
+        fits: the priors with their modes and weights. Spikes are not spread if the weight is below
+            LEAST_WEIGHT, or if there are more than MOST_SPREAD of them.
 
     Returns:
         The distribution, shape (blocks,).
@@ -137,8 +138,8 @@ def spread(likelihood: Likelihood, fits: Sequence[Fit]) -> Floats:
 def _spread(likelihood: Likelihood, fit: Fit, spike: int) -> Floats:
     """The change in a mode's distribution when one of its spikes is spread, shape (blocks,).
 
-    The spike is moved to every place with all its people. The other coefficients adjust to second order, and
-    the place is weighted by the posterior density of the result. A spike on a point at an end stays there.
+    All people of the spike move to each place in turn. The other coefficients adjust to second order, and the
+    place is weighted by the posterior density of the result. A spike on a point at an end stays there.
     """
     mode, shares, blocks = fit.mode, fit.mode.shares, len(likelihood.sizes)
     block, height = fit.prior.spikes[spike] % blocks, SPIKE * mode.coefficients[spike]
