@@ -1,4 +1,4 @@
-"""Confidence intervals of estimates; :mod:`ldpbeam.intervals.computing` defines what they are for."""
+"""Confidence intervals of estimates; :mod:`ldpbeam.intervals.computing` defines what they cover."""
 
 from ldpbeam.intervals.answer import WantedIntervals
 

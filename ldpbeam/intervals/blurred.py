@@ -1,9 +1,9 @@
 """Blurred shares: sums over reports that tell two distributions apart, whatever people's values are.
 
-For every function v of a report, its mean estimates the sum of x g without bias, where x are the shares of
-people at values and g = K'v. Here v is chosen so that g falls from one to zero around a value: the mean is
-nearly the share of people up to about there. Nobody knows that share to the person, but the same v on two
-sides has the same g, so that the means of equal distributions differ by noise alone.
+For every function v of a report, its mean is an unbiased estimate of the sum of x g, where x are the shares
+of people at each value and g = K'v. Here v is chosen so that g falls from one to zero around a value, so that
+the mean is roughly the share of people below it. This is not exactly that share, but the same v on two sides
+has the same g, so the means of equal distributions differ by noise alone.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.split_reports import CELLS, coarse, mechanisms_of, merged
 
-#: The values up to about which people are counted, as parts of the range.
+#: The values around which g falls, as parts of the range.
 PLACES = np.arange(1, 8) / 8.0
-#: The points between which g is compared with the step.
+#: The number of points at which g is compared with the step.
 POINTS = 128
-#: The weight of noise against the distance of g from the step. Distributions that differ in location,
-#: spread, a tail or a spike are told apart nearly as often for a tenth or ten times of it.
+#: The weight of noise against the distance of g from the step. With a tenth of it, or ten times it, we tell
+#: distributions apart nearly as often, whether they differ in location, spread, a tail or a spike.
 NOISE = 0.03
 
 
 def blurred_shares(question: Question) -> dict[str, BlurredShares]:
-    """The blurred shares of each mechanism with enough reports; none where windows share noise."""
+    """The blurred shares of each mechanism with enough reports; none if windows share noise."""
     if question.statistic.joined is not None or question.repeats > 1:
         return {}
     domain, cells = cast(Numeric, question.attribute.domain), coarse(question.attribute.buckets, CELLS)
@@ -44,13 +44,13 @@ def blurred_shares(question: Question) -> dict[str, BlurredShares]:
 
 
 def _options(mechanism: Any) -> str:
-    """A mechanism by its name and options, as in square_wave, epsilon 1.0."""
+    """The name and options of a mechanism, as in "square_wave, epsilon 1.0"."""
     return f"{mechanism.name}, {str(mechanism).partition('(')[2].removesuffix(')').replace('=', ' ')}"
 
 
 @functools.lru_cache(maxsize=64)
 def _functions(mechanism: Any, cells: int) -> Floats:
-    """The function of each place, shape (places, report cells)."""
+    """The function v for each of the values, shape (values, report cells)."""
     values = (np.arange(POINTS) + 0.5) / POINTS
     channel = mechanism.at(values, cells)
     even = channel.mean(axis=1)

@@ -1,9 +1,9 @@
-"""Intervals of a number that is known to lie in [0, 1], from an unbiased estimate with normal noise.
+"""Intervals of a number that must lie in [0, 1], from an unbiased estimate with normal noise.
 
-An unbiased share of a rare category is often below zero. The interval of two standard errors around it, cut
+The unbiased share of a rare category is often below zero. The interval of two standard errors around it, cut
 at zero, would then be empty or a point. Feldman and Cousins (Phys. Rev. D 57, 1998, section IV B) order the
-estimates by their likelihood ratio instead. Their intervals hold the truth in exactly the stated share of all
-samples for every truth, lie within the bound, and are never empty.
+estimates by their likelihood ratio instead. For every truth, their intervals contain it in exactly the stated
+share of all samples, lie within the bound, and are never empty.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from ldpbeam.domains import Floats
 
-#: From this many standard errors above the bound on, the interval is the symmetric one.
+#: More than this many standard errors above the bound, the interval is symmetric.
 FAR = 10.0
 #: The table has a truth at each of these steps, in standard errors.
 STEP = 0.005
@@ -26,7 +26,7 @@ HALVINGS = 50
 
 @functools.cache
 def _table(level: float) -> tuple[Floats, Floats, Floats]:
-    """(truths, the least and the largest estimate that each accepts), in standard errors above the bound."""
+    """(truths; the least and the greatest estimate that each accepts), in standard errors above the bound."""
     truths = np.arange(1.0, round((FAR + 6.0) / STEP), dtype=np.float64) * STEP
     least: Floats = np.zeros(len(truths))
     most: Floats = np.full(len(truths), 20.0)
@@ -38,9 +38,9 @@ def _table(level: float) -> tuple[Floats, Floats, Floats]:
 
 
 def _lowest(truths: Floats, reach: Floats) -> Floats:
-    """The estimate below a truth that has the likelihood ratio of the one ``reach`` above it.
+    """The estimate below a truth with the same likelihood ratio as the estimate ``reach`` above it.
 
-    Below the bound the likeliest truth is the bound itself, so the ratio falls more slowly.
+    For estimates below the bound, the likeliest truth is the bound itself, so the ratio falls more slowly.
     """
     return np.where(reach <= truths, truths - reach, (truths**2 - reach**2) / (2.0 * truths))
 
@@ -62,12 +62,12 @@ def above_zero(standardised: Floats, level: float) -> Floats:
 def within_one(estimates: ArrayLike, errors: ArrayLike, level: float) -> Floats:
     """Intervals of numbers in [0, 1], shape (n, 2).
 
-    The bound that is nearer to an estimate is the one that is taken into account.
+    Of the two bounds, only the one nearer to an estimate counts.
 
     Args:
         estimates: unbiased estimates, shape (n,); they may lie outside [0, 1].
         errors: their standard errors, shape (n,), above zero.
-        level: the share of all samples in which an interval holds the truth.
+        level: the share of all samples in which an interval contains the truth.
     """
     centres, scales = np.broadcast_arrays(np.asarray(estimates, float), np.asarray(errors, float))
     upper = centres > 0.5

@@ -1,12 +1,11 @@
 """Functions of reports whose means bound shares of people, whatever people's values are.
 
 For every function v of a report, the mean of v over reports estimates the sum of x g, where x are the
-shares of people at points and g = K'v. Where h - g is at most a slack at every point, the sum of x h is at
-most that mean and the slack. Any v gives such a bound; this module finds those that make it narrow, given
-about the shares. They come from the problem that is dual to it: the largest sum of x h among shares x that
-differ from the given ones by no more than noise does. It is solved by Mehrotra's predictor-corrector method
-(SIAM J. Optim. 2 (4), 1992), for many h at once. A solution that is not exact gives a bound that is wider,
-and never one that is false.
+shares of people at points and g = K'v. If h - g is at most some slack at every point, the sum of x h is at
+most that mean plus the slack. Any v gives such a bound; this module finds those that make it narrow, given
+approximate shares. They come from the dual problem: the largest sum of x h among shares x that differ from
+the given ones by no more than noise. It is solved by Mehrotra's predictor-corrector method (SIAM J. Optim.
+2 (4), 1992), for many h at once. An inexact solution gives a wider bound, but never a false one.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from ldpbeam.domains import Floats
 
 #: The solver stops when no bound could become narrower by more than this, as a share of all people.
 NARROW_ENOUGH = 2e-3
-#: Or by this part of how far it is from the given shares.
+#: Or by this part of its distance from the given shares.
 NARROW_PART = 0.03
-#: It also stops after this many steps; ten are usual.
+#: It also stops after this many steps; usually it takes ten.
 MOST_STEPS = 20
-#: A step goes so far of the way to the first share that would become negative.
+#: A step goes this part of the way to the point where a share would become negative.
 TO_THE_EDGE = 0.95
-#: Where the solver starts: the mean product of a share and its multiplier, and the multiplier of the noise.
+#: The start of the solver: the mean product of a share and its multiplier, and the multiplier of the noise.
 FIRST_PRODUCT, FIRST_MULTIPLIER = 0.02, 0.005
 
 
@@ -35,11 +34,11 @@ class Noise:
     """How far shares can be from given ones before the reports would show it.
 
     Attributes:
-        shares: the given shares of the points, positive, with the sum one, shape (points,).
+        shares: the given shares of the points, positive, with sum one, shape (points,).
         root: a matrix F; other shares differ by the length of F'(other - shares), in standard deviations of
             the noise, shape (points, directions).
         functions: the functions of reports that measure these directions, shape (report cells, directions):
-            the channel's transpose takes them to ``root``.
+            the channel's transpose maps them to ``root``.
         products: the lower triangle of each row of ``root`` times itself, shape (points, entries).
     """
 
@@ -53,13 +52,13 @@ def noise(channel: Floats, shares: Floats, reports: Floats) -> Noise:
     """How far shares can be from given ones.
 
     Args:
-        channel: P(report cell | point), the cells of all services below each other, shape (cells, points).
-        shares: the given shares, positive, with the sum one, shape (points,).
-        reports: the number of reports to the service of each cell, shape (cells,).
+        channel: P(report cell | point), with the cells of all services stacked, shape (cells, points).
+        shares: the given shares, positive, with sum one, shape (points,).
+        reports: the number of reports to each cell's service, shape (cells,).
     """
     scale = np.sqrt(reports / (channel @ shares))
     left, lengths, right = np.linalg.svd(scale[:, None] * channel, full_matrices=False)
-    # Directions without a length are those of rounding.
+    # Directions without a length are rounding errors.
     seen = lengths > 1e-9 * lengths[0]
     root = right[seen].T * lengths[seen]
     rows, columns = np.tril_indices(root.shape[1])
@@ -69,12 +68,12 @@ def noise(channel: Floats, shares: Floats, reports: Floats) -> Noise:
 def functions(wanted: Floats, noise: Noise, deviations: float) -> Floats:
     """Functions v of a report that bound weighted sums of shares, shape (sums, report cells).
 
-    The mean of a service's reports is to be taken of its own cells.
+    The mean over a service's reports is that of the service's cells alone.
 
     Args:
         wanted: the weight h of each point in each sum, shape (sums, points).
-        noise: how far shares can be from about the true ones.
-        deviations: how many standard deviations of noise a bound must hold for, above 0.
+        noise: how far shares can be from approximate ones.
+        deviations: the standard deviations of noise that a bound allows for, above 0.
     """
     x0, root, z2 = noise.shares, noise.root, deviations**2
     many, points = wanted.shape
@@ -113,7 +112,7 @@ def functions(wanted: Floats, noise: Noise, deviations: float) -> Floats:
             now + reach * move for now, move in ((w[going], dw), (factor[going], df), (level[going], dl))
         )
     v = (factor[:, None] * ((x - x0) @ root)) @ noise.functions.T
-    # No function bounds shares by the largest weight, whatever a solution that is not finite was to be.
+    # If a solution is not finite, the function zero still bounds the sum, by the largest weight.
     return np.where(np.isfinite(v).all(axis=1, keepdims=True), v, 0.0)
 
 
@@ -131,7 +130,7 @@ class _Step:
         self.short, self.excess, self.beyond, self.root = short, excess, beyond, noise.root
         self.weights = x / s
         directions = self.root.shape[1]
-        # In Fortran's order, in which LAPACK factors a matrix where it is; it reads one triangle alone.
+        # In Fortran's order LAPACK factors a matrix in place, and it reads only one triangle.
         columns, rows = np.tril_indices(directions)
         entries = np.zeros((directions, directions), dtype=np.intp)
         entries[rows, columns] = np.arange(len(rows))
@@ -149,7 +148,7 @@ class _Step:
         self.c = self.of_sum.sum(axis=1)
 
     def _solved(self, right: Floats) -> Floats:
-        """(factor root root' + diag(s / x))^-1 times rows of each sum, shape (sums, rows, points)."""
+        """(factor root root' + diag(s / x))^-1 times some rows, shape (sums, rows, points)."""
         scaled = self.weights[:, None] * right
         inner = scaled @ self.root
         of_roots = inner.reshape(len(self.roots), -1, inner.shape[2])
@@ -160,7 +159,7 @@ class _Step:
         return np.asarray(scaled - self.weights[:, None] * (np.reshape(solved, inner.shape) @ self.root.T))
 
     def towards(self, products: Floats, last: Floats, bend: Floats | float = 0.0) -> _Direction:
-        """The move to where all products of a share and its multiplier have given values."""
+        """The move that gives all products of a share and its multiplier some values."""
         x, s, w, factor = self.x, self.s, self.w, self.factor
         free = self._solved((self.short + products / x)[:, None])[:, 0] if products.any() else self.of_short
         first = (self.g * free).sum(axis=1) + self.beyond + bend + last / factor - w

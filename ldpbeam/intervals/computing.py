@@ -1,11 +1,10 @@
 """The intervals of an estimate, from the statistic that it was computed from.
 
 An interval is for the mean, the shares and so on *of the people whose reports were used*. It covers the noise
-of the perturbation, of sampled keys and of hash functions, and not the spread of a larger population that
-these people may have been drawn from, but for joined windows. If services asked different people, it is for
-all of them together.
+of the perturbation, of sampled keys and of hash functions, but not the sampling error of a larger population
+(except for joined windows). If services asked different people, it is for all of them together.
 
-An interval is of the number that is estimated, and not of the estimator: every estimator of one statistic has
+An interval belongs to the estimated number, and not to the estimator: every estimator of one statistic has
 the same intervals.
 """
 
@@ -32,14 +31,14 @@ from ldpbeam.intervals.numbers import explain_numbers, of_distribution
 from ldpbeam.intervals.shares import UNBIASED_SHARES, of_shares
 from ldpbeam.statistics import Statistic
 
-#: How the intervals are computed, in words, of windows that are joined.
+#: How intervals are computed if windows are joined, in words.
 BY_USER = "; with the variance by user"
 
 #: Tests of fit with a smaller p-value flag every interval. A run with ten thousand windows and groups has
 #: a false flag once in a hundred times.
 SURELY = 1e-6
 
-#: What a refuting test says of the reports to its services.
+#: What a refuting test says about the reports of its services.
 MISFITS = {
     "reports": MISFIT,
     "tails": MISFIT_TAILS,
@@ -48,7 +47,7 @@ MISFITS = {
 
 
 def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
-    """A sentence on the intervals of an attribute's estimates, and how they are computed."""
+    """A sentence about the intervals of an attribute's estimates, and how they are computed."""
     if wanted is None:
         return f"Estimates of {attribute.name!r} have no intervals."
     if isinstance(attribute.domain, KeyValues) and wanted.liars:
@@ -71,7 +70,7 @@ def explain(attribute: Attribute, wanted: WantedIntervals | None) -> str:
 
 
 class StatisticIntervals:
-    """The intervals of one statistic. Estimates that ask for the same ones share them.
+    """The intervals of one statistic, which its estimates share.
 
     Computing them takes longer than most estimates, so they are computed once, when an estimate first asks
     for them.
@@ -79,7 +78,7 @@ class StatisticIntervals:
     Args:
         attribute: the attribute of the statistic.
         statistic: the statistic that the estimates are computed from.
-        windows: how many windows the statistic is of; several in a roll-up.
+        windows: the number of windows of the statistic; several in a roll-up.
     """
 
     def __init__(self, attribute: Attribute, statistic: Statistic, windows: int = 1) -> None:
@@ -87,11 +86,11 @@ class StatisticIntervals:
         self._known: dict[tuple[tuple[str, ...], WantedIntervals, bool], Intervals] = {}
 
     def of(self, estimate: Estimate, wanted: WantedIntervals) -> Intervals:
-        """The intervals of what an estimate holds.
+        """The intervals of the numbers of an estimate.
 
         Args:
             estimate: an estimate that was computed from the statistic.
-            wanted: which intervals to compute.
+            wanted: the intervals to compute.
         """
         question = Question(self.attribute, self.statistic, estimate.services, windows=self.windows)
         if not question.versions:
@@ -119,7 +118,7 @@ class StatisticIntervals:
         )
 
     def _computed(self, question: Question, wanted: WantedIntervals, only_mean: bool) -> Intervals:
-        """All that the reports tell, or of the mean alone, with flags and how each interval is computed."""
+        """All intervals, or that of the mean alone, with flags and how each is computed."""
         intervals = _intervals(question, wanted, only_mean=only_mean)
         how = ""
         if question.statistic.joined is not None:
@@ -144,7 +143,7 @@ class StatisticIntervals:
         )  # fmt: skip
 
     def _misfit(self, question: Question) -> str:
-        """Why no interval holds, if tests of fit refute what the study claims; empty if none does."""
+        """Why no interval holds, if tests of fit refute the study's claims; empty if they do not."""
         labels = {self.attribute.versions[index].label for index in question.versions}
         for test in self._refuted:
             if labels.issuperset(test.services):
@@ -170,13 +169,13 @@ def _intervals(question: Question, wanted: WantedIntervals, *, only_mean: bool) 
 
 
 def _holds(estimate: Estimate, name: str) -> bool:
-    """Whether an estimate has some numbers; many are of its distribution."""
+    """Whether an estimate has some of its numbers; many of them follow from its distribution."""
     if name in ("mean", "variance", "key_means"):
         return getattr(estimate, name) is not None
     return estimate.distribution is not None or estimate.frequencies is not None
 
 
 def _by_size(ends: Ends, estimate: Estimate) -> Ends:
-    """The ends of shares, that of the largest share first."""
+    """The ends of shares; the largest share comes first."""
     shares = estimate.distribution if estimate.frequencies is None else estimate.frequencies
     return Ends.of(ends.columns[np.argsort(-np.asarray(shares), kind="stable")])

@@ -1,7 +1,7 @@
-"""What a design can show: the certain intervals that are expected before any report.
+"""The detail that a design can show: the certain intervals that we expect before any report.
 
-Reports of people who are spread evenly tell where the median is within some part of the range. About so wide
-is the smallest gap that shows, and so large the share of the smallest spike.
+The reports of evenly spread people locate the median to within some part of the range. The smallest visible
+gap is about as wide, and the smallest visible spike has about as large a share.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ldpbeam.statistics import Moments, empty
 def expected_intervals(
     attribute: Attribute, reports: Mapping[int, int], wanted: WantedIntervals
 ) -> Intervals:
-    """The certain intervals of people who are spread evenly, from the reports that they are expected to send.
+    """The certain intervals of evenly spread people, from the expected counts of their reports.
 
     Args:
         attribute: an attribute of numbers.
-        reports: how many reports each channel has, by its index in ``attribute.versions``.
+        reports: the number of reports of each channel, by its index in ``attribute.versions``.
         wanted: the level, quantiles and ranges.
 
     Returns:
-        No ends if the reports are too few, or of mechanisms that do not say what they do with single values.
+        No ends if there are too few reports, or the mechanisms do not say what they do with single values.
     """
     even = np.full(attribute.value_buckets, 1.0 / attribute.value_buckets)
     histograms = [np.zeros_like(histogram) for histogram in empty(attribute).histograms]
     moments = {}
     for index, many in reports.items():
-        # Sums are rounded, so that few reports in many cells are as many as they are.
+        # Running sums are rounded, not counts, so that few reports in many cells keep their number.
         below = np.rint(np.cumsum(many * attribute.channel(index).matvec(even)))
         histograms[index] = np.diff(below, prepend=0.0).astype(np.int64)
         moments[1 << index] = Moments(many, (), ())

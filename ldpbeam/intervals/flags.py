@@ -1,6 +1,6 @@
-"""What flags of intervals say: what is wrong; what that means for the number; what to do, and their page.
+"""The flags of intervals: what is wrong; what that means for the number; what to do; and the page about it.
 
-``docs/formulas.md`` has a table of all, by what each says before its first colon.
+``docs/formulas.md`` has a table of all flags, by the words before the first colon.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ import numpy as np
 
 from ldpbeam.domains import Floats
 
-#: An end lies WIDER times as far from the middle as the model's, and then OF_THE_WAY from there to the end of
-#: the certain interval, which is wide where reports cannot tell people apart.
+#: An end lies WIDER times as far from the middle as the model's end, and then moves OF_THE_WAY towards the
+#: end of the certain interval, which is wide if reports cannot tell people apart.
 WIDER, OF_THE_WAY = 1.2, 1.0 / 7.0
 #: The same factor where there is no certain interval.
 WIDER_ALONE = 1.5
@@ -17,11 +17,10 @@ def if_smooth(model: Floats, middle: Floats, certain: Floats | None = None) -> F
     """The intervals of numbers if people are spread smoothly, shape (numbers, 2).
 
     Args:
-        model: the ends of the interval of each number that the densities of the model give, shape
-            (numbers, 2).
-        middle: the number that half of the draws of the model are below, shape (numbers,).
-        certain: the certain interval of each number, which no interval leaves; shape (numbers, 2). None where
-            there are none.
+        model: the ends of each number's interval under the model's densities, shape (numbers, 2).
+        middle: the median of the model's draws of each number, shape (numbers,).
+        certain: the certain interval of each number, shape (numbers, 2), which the result never leaves; None
+            if there are none.
     """
     if certain is None:
         return np.asarray(middle[:, None] + WIDER_ALONE * (model - middle[:, None]))

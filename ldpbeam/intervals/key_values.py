@@ -28,14 +28,14 @@ BIASED = "in later rounds the sign of a missing key is not a fair coin"
 
 @dataclass(frozen=True)
 class KeyMoments:
-    """Unbiased numbers of each key, and their covariance; each of shape (keys,).
+    """Unbiased estimates for each key, and their covariance; each of shape (keys,).
 
     Attributes:
         frequency: the share of people who have the key.
-        total: the mean over all people of the value on [-1, 1], where people without the key count zero.
-        of_frequency: the variance of the first.
-        of_total: the variance of the second.
-        of_both: their covariance.
+        total: the mean over all people of the value on [-1, 1]; it is zero for people without the key.
+        of_frequency: the variance of ``frequency``.
+        of_total: the variance of ``total``.
+        of_both: the covariance of both.
     """
 
     frequency: Floats
@@ -78,20 +78,20 @@ def keys_intervals(question: Question, wanted: WantedIntervals) -> Intervals:
 
 
 def _frequencies(mechanisms: Iterable[Any]) -> str:
-    """How intervals of frequencies are computed; people who have more keys than padding count less."""
+    """How intervals of frequencies are computed; people with more keys than the padding count less."""
     paddings = [own.padding for own in mechanisms if isinstance(own, PaddedKeyValueMechanism)]
     few = f"; if nobody has more keys than the padding, {min(paddings)}" if paddings else ""
     return FREQUENCIES + few
 
 
 def _unbiased(sums: KeySums) -> KeyMoments:
-    """Unbiased numbers of each key; a key that no report could have named has infinite variances."""
+    """Unbiased estimates for each key; a key that no report could have named has infinite variances."""
     many = np.maximum(sums.asked, 1.0)
     share, mean, square = sums.present / many, sums.sums / many, sums.squares / many
     # The factors of the share of reports above chance, and of the mean of values.
     first, second = sums.padding / (sums.own - sums.other), sums.padding / (sums.own * sums.gain)
     frequency, total = first * (share - sums.other), second * mean
-    # Variances are those of possible shares and means, so that few reports do not have a variance of zero.
+    # Variances are those at possible shares and means: those of few reports could otherwise be zero.
     likely = np.clip(share, sums.other, sums.other + 1.0 / first)
     has = first * (likely - sums.other)
     least = np.clip(total, -has, has)
@@ -100,8 +100,8 @@ def _unbiased(sums: KeySums) -> KeyMoments:
     of_total = second**2 * square - least**2
     of_both = first * least * (1.0 - likely)
     if not sums.sampled:
-        # Intervals are for the people who reported, so the variance of drawing people is subtracted. That of
-        # drawing their values is not known, and stays.
+        # Intervals are for the people who reported, so the variance of drawing people is subtracted. The
+        # variance of their values is unknown, and stays.
         of_frequency = of_frequency - has * (1.0 - has)
         of_total = of_total - least**2 * (1.0 / np.maximum(has, 1e-12) - 1.0)
         of_both = of_both - least * (1.0 - has)
@@ -116,10 +116,10 @@ def _unbiased(sums: KeySums) -> KeyMoments:
 
 
 def _weighted(question: Question) -> KeyMoments:
-    """All channels' numbers, weighted by the precision of their frequencies.
+    """The estimates of all channels, weighted by the precision of their frequencies.
 
-    Weights that count some people more than others add a sampling error; where a random part of the people
-    is asked for a key, the variances have it already.
+    Weights that count some people more than others add a sampling error. If a random part of the people is
+    asked about a key, the variances already include it.
     """
     sums = sums_of(question)
     versions = [_unbiased(of_channel) for of_channel in sums]
@@ -147,9 +147,9 @@ def _weighted(question: Question) -> KeyMoments:
 def fieller(sums: KeyMoments, level: float) -> Floats:
     """Intervals of total / frequency within [-1, 1], shape (keys, 2).
 
-    The interval has every ratio m for which total - m frequency is within z standard errors of zero (Fieller,
-    J. R. Statist. Soc. B 16, 1954). Where the frequency itself is within z errors of zero, the set is not
-    bounded on both sides, and its hull within [-1, 1] is taken.
+    The interval consists of every ratio m for which total - m frequency is within z standard errors of zero
+    (Fieller, J. R. Statist. Soc. B 16, 1954). If the frequency itself is within z errors of zero, this set is
+    unbounded on one side or both, and the interval is its hull within [-1, 1].
     """
     z = float(ndtri(0.5 + 0.5 * level))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -165,7 +165,7 @@ def fieller(sums: KeyMoments, level: float) -> Floats:
     halves = within_one((1.0 + centre[clear]) / 2.0, np.maximum(reach[clear], 1e-12) / (2.0 * z), level)
     intervals[clear] = 2.0 * halves - 1.0
     open_ended = ~clear & real & (square < 0.0)
-    # The ratios between these two are excluded.
+    # The ratios between these two are the ones that are excluded.
     right = open_ended & (low < -1.0) & (high < 1.0) & (high > -1.0)
     left = open_ended & (high > 1.0) & (low > -1.0) & (low < 1.0)
     intervals[right, 0] = high[right]

@@ -21,7 +21,7 @@ from ldpbeam.over_time.joined_windows import JoinedCells
 
 
 def has_sums(question: Question) -> bool:
-    """Whether the statistic has sums of every channel in use that are unbiased for the values' mean."""
+    """Whether the statistic has, for every channel in use, sums that are unbiased for the mean."""
     domain = question.attribute.domain
     if isinstance(domain, Numeric) and domain.scale is not None:
         return False
@@ -29,16 +29,16 @@ def has_sums(question: Question) -> bool:
 
 
 def mean_interval(question: Question, wanted: WantedIntervals) -> Intervals:
-    """The intervals of the mean of all people who reported, in the attribute's unit, within the domain.
+    """The interval of the mean of all people who reported, in the attribute's unit, within the domain.
 
-    It has a flag if noise does not explain why the mean of the reports lies outside.
+    It has a flag if the mean of the reports lies outside the domain by more than noise explains.
 
     Services are weighted by the inverse of their noise variance. The mean of the reports' squares gives the
-    mean of x squared, unless a report's square is the same for every x (SR). The channels then share what the
-    others say; if none says anything, the mean of x squared is taken to be that of one value, for which the
-    noise is largest. If services asked different people, the variance of people's values is added to the
-    noise. Weights that count some people more than others add a sampling error. Where windows are joined by
-    user, the variance is that by user.
+    mean of x squared, unless a report's square is the same for every x (SR); such a channel uses what the
+    others say. If none says anything, x squared is that of the one value for which the noise is largest. If
+    services asked different people, the variance of people's values is added to the noise. Weights that count
+    some people more than others add a sampling error. If windows are joined by user, the variance is that by
+    user.
     """
     channels = [channel_mean(question, index) for index in question.versions]
     means = np.array([channel.first for channel in channels])
@@ -75,7 +75,7 @@ def mean_interval(question: Question, wanted: WantedIntervals) -> Intervals:
             )
         ]
     )
-    # What remains of the bias of channels whose noise has a tail.
+    # The remaining bias of channels whose noise has a tail.
     bias = float(parts @ [channel.bias for channel in channels])
     domain = cast(Numeric, question.attribute.domain)
     ends, at_any_look = domain.from_unit(np.clip(both + [-bias, bias], 0.0, 1.0))

@@ -36,40 +36,40 @@ from ldpbeam.over_time.variance_by_user import added_noise
 
 #: How the intervals are computed, in words.
 SMOOTH = "posterior of a smooth density, widened"
-#: The same at a level for which there are too few draws.
+#: The same if there are too few draws for the level.
 ALL_DRAWS = "all draws from the posterior of a smooth density, widened"
-#: What is said where the density has no height for each value.
+#: What is added if the density has no height per value.
 MANY_VALUES = f"; of over {MOST_VALUES} values, one differs from its neighbours only as a spike or a heap"
-#: Why there are none.
+#: Why there are no intervals.
 COMPOSITE = "none: each report is counted in several cells, so the counts have no likelihood of whole reports"
 TOO_LARGE = "none: the reports are of too many kinds for a matrix"
-#: If a fit this bad is less likely than this, no density that was tried explains the reports.
+#: If the p-value of the fit is below this, none of the densities explains the reports.
 UNLIKELY = 1e-3
 #: A report bucket with a lower expected count is left out of the test of fit.
 FEW = 5.0
-#: A spike has more than this many times the share of its neighbours, and of a uniform bucket.
+#: A spike has more than this many times the share of its neighbours, and of a bucket of an even distribution.
 SPIKE = 4.0
-#: The draws of densities with atoms at both ends.
+#: The number of draws of densities with atoms at both ends.
 OF_ATOMS = 80
-#: An open comb's draws may exceed an interval this many times as often as other draws.
+#: The draws of an open comb may lie outside an interval this many times as often as other draws.
 FEWER = 2.0
-#: At least BEYOND draws lie outside each end of an interval, unless that takes more than MOST_DRAWS in all.
+#: At least BEYOND draws lie outside each end of an interval, unless this takes more than MOST_DRAWS in all.
 BEYOND, MOST_DRAWS = 6, 2_400
 
 
 @dataclass(frozen=True)
 class People:
-    """What the posterior says of the people who reported.
+    """The posterior of the people who reported.
 
     Attributes:
         shares: draws of the shares of equal parts of the range, shape (draws, parts); single ones may be
             negative.
-        combs: the same of each comb that the reports do not exclude, shape (combs, draws, parts).
-        buckets: the same of value buckets, shape (draws, value buckets).
-        at_ends: the same, if each end of the range has an atom, shape (draws, value buckets); None where no
-            such density was tried.
-        centre: the mean distribution of equal parts, as many in each value bucket, shape (fine parts,).
-        flag: why the model may be wrong; empty if nothing says so.
+        combs: the same for each comb that the reports do not exclude, shape (combs, draws, parts).
+        buckets: draws of the shares of value buckets, shape (draws, value buckets).
+        at_ends: the same if each end of the range has an atom, shape (draws, value buckets); None if no such
+            density was tried.
+        centre: the mean distribution over equal parts of value buckets, shape (fine parts,).
+        flag: why the model may be wrong; empty if nothing suggests it.
     """
 
     shares: Floats
@@ -83,8 +83,8 @@ class People:
 def people_of(question: Question, level: float) -> People | None:
     """Draws of the shares of the people who reported; None if the reports have no usable likelihood.
 
-    A histogram that counts each report in several cells has no likelihood of whole reports. Where windows are
-    joined by user, the draws spread as the dependence of each user's reports demands.
+    A histogram that counts each report in several cells has no likelihood of whole reports. If windows are
+    joined by user, the draws spread more widely, by the dependence between each user's reports.
     """
     fitted = None if any(mechanism.composite for mechanism in question.mechanisms) else fit(question)
     if fitted is None:
@@ -102,7 +102,7 @@ def people_of(question: Question, level: float) -> People | None:
     shares = of_people(likelihood, density, centre, rng, total=fitted.total, people=fitted.people).T
     attribute, joined = question.attribute, question.statistic.joined
     if not is_joined(question) and joined is None:
-        # The likelihood takes two reports of one user for those of two people.
+        # The likelihood treats two reports of one user as those of two people.
         each = dict.fromkeys(question.versions, 1.0 / question.reports)
         uneven = question.repeats * float(question.unevenness(each))
         if uneven * question.reports > 1e-9:
@@ -133,13 +133,13 @@ def people_of(question: Question, level: float) -> People | None:
 
 
 def misfit(question: Question, distribution: Floats, at_ends: Floats, determined: float) -> float:
-    """The chance that a fit of the histograms as bad as a distribution's comes from its own reports.
+    """The p-value of a distribution's fit to the histograms.
 
     Args:
-        question: what the reports are of.
+        question: the question that the reports answer.
         distribution: the shares of equal parts of the range, shape (parts,).
-        at_ends: the shares among them that are at the two ends of the range themselves, shape (2,).
-        determined: how many numbers of it were found from the reports.
+        at_ends: the shares, included in these, at the two ends of the range themselves, shape (2,).
+        determined: how many numbers of the distribution were estimated from the reports.
     """
     tested, chi_square, within = 0, 0.0, distribution.copy()
     within[[0, -1]] -= at_ends
@@ -156,7 +156,7 @@ def misfit(question: Question, distribution: Floats, at_ends: Floats, determined
 
 
 def explain_numbers(attribute: Attribute) -> str:
-    """Which quantities of a number have intervals, and how the intervals are computed."""
+    """Which quantities of a numeric attribute have intervals, and how the intervals are computed."""
     versions = attribute.versions
     scaled = cast(Numeric, attribute.domain).scale is not None
     biased = [v.label for v in versions if scaled or not isinstance(v.mechanism, NumericMechanism)]
@@ -193,7 +193,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     variances = shares @ x**2 - means**2
     model, middle = ends(np.column_stack((means, variances)), level)
     if domain.scale is not None:
-        # Nobody knows where in its bucket a value is, and buckets may be wide.
+        # A value can be anywhere in its bucket, and buckets may be wide.
         edges = (domain.edges(shares.shape[1]) - domain.low) / domain.width
         (low, _), (_, high) = ends(np.column_stack((shares @ edges[:-1], shares @ edges[1:])), level)[0]
         model[0] = low, high
@@ -201,7 +201,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     of_shares = share_ends(people.buckets, level, wanted.simultaneous)
     buckets = np.clip(if_smooth(*of_shares, certain.of("distribution")), 0.0, 1.0)
     if people.at_ends is not None:
-        # An atom that the reports do not show is unlikely, and not impossible.
+        # An atom that the reports do not show is unlikely, but not impossible.
         most = share_ends(people.at_ends, level, wanted.simultaneous)[0][:, 1]
         buckets[[0, -1], 1] = np.maximum(buckets[[0, -1], 1], most[[0, -1]])
     smooth = {
@@ -229,7 +229,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     if "mean" in sums:
         del smooth["mean"]
         if is_joined(question):
-            # What a user's reports say together is more than their sums.
+            # A user's reports together say more than their sums.
             smooth["mean"] = if_smooth(domain.at(model[:1]), domain.at(middle[:1]), sums["mean"].columns)
         unknown = wanted.liars or wanted.named_only
         variance = None if unknown else variance_interval(question, people.centre, level)
@@ -259,7 +259,7 @@ def _quantiles(people: People, wanted: WantedIntervals, domain: Numeric, certain
     else:
         start, width = domain.low - 0.5 * domain.step, domain.step * domain.count
         if certain is not None:
-            # A value stands for its part of the range.
+            # A part of the range stands for its value.
             bounds = (certain + 0.5 * domain.step * np.array([-1.0, 1.0]) - start) / width
         places = start + width * np.clip(if_smooth(*model, bounds), 0.0, 1.0)
         values = metrics.value_below(places, start, domain.step)
@@ -267,10 +267,10 @@ def _quantiles(people: People, wanted: WantedIntervals, domain: Numeric, certain
 
 
 def _with_combs(numbers: Callable[[Floats], Floats], people: People, level: float) -> tuple[Floats, Floats]:
-    """The ends of numbers of the draws, shape (numbers, 2), and their middles.
+    """The ends of numbers computed from the draws, shape (numbers, 2), and their middles.
 
-    The ends also hold most draws with each open comb: an end of a range beside a tooth of a comb may be wrong
-    by a whole tooth, whatever its weight.
+    The intervals also contain most draws under each open comb: a range that ends beside a tooth of a comb may
+    be wrong by a whole tooth, however small the comb's weight.
     """
     held, middle = ends(numbers(people.shares), level)
     intervals = [held, *(ends(numbers(drawn), level - (1.0 - level) * FEWER)[0] for drawn in people.combs)]
@@ -279,7 +279,7 @@ def _with_combs(numbers: Callable[[Floats], Floats], people: People, level: floa
 
 
 def _below(shares: Floats, parts: Floats) -> Floats:
-    """The share of people in the first part of the buckets, for each part of [0, 1], shape (draws, parts)."""
+    """The share of people below each place of [0, 1], shape (draws, places)."""
     below = np.cumsum(np.column_stack((np.zeros(len(shares)), shares)), axis=1)
     buckets = shares.shape[1] * parts
     whole = np.minimum(buckets.astype(int), shares.shape[1] - 1)
@@ -289,15 +289,15 @@ def _below(shares: Floats, parts: Floats) -> Floats:
 def ends(draws: Floats, level: float) -> tuple[Floats, Floats]:
     """The two ends of each column's draws, shape (columns, 2), and their middle, shape (columns,)."""
     tails = [0.5 - 0.5 * level, 0.5, 0.5 + 0.5 * level]
-    # One more draw lies between these ends with the chance ``level``.
+    # One more draw would lie between these ends with probability ``level``.
     low, middle, high = np.quantile(draws, tails, axis=0, method="weibull")
     return np.column_stack((low, high)), middle
 
 
 def whole_buckets(quantiles: Floats, shares: Floats) -> Floats:
-    """Ends of quantiles on [0, 1], shape (quantiles, 2), with the buckets of ends and of spikes whole.
+    """Ends of quantiles on [0, 1], shape (quantiles, 2), moved to include whole end buckets and spikes.
 
-    Nobody knows where in these a quantile is: at the ends of the range a density may have a pole.
+    A quantile may be anywhere in these: at an end of the range, the density may have a pole.
 
     Args:
         quantiles: the ends.
@@ -314,7 +314,8 @@ def whole_buckets(quantiles: Floats, shares: Floats) -> Floats:
 def share_ends(draws: Floats, level: float, simultaneous: bool) -> tuple[Floats, Floats]:
     """The ends of each share, shape (shares, 2), and its middle, within [0, 1].
 
-    Simultaneous ends reach as many standard deviations from the mean as hold that part of the draws whole.
+    Simultaneous ends are equally many standard deviations from the means, so many that the part ``level`` of
+    the draws lies between all of them.
     """
     bounds, middle = ends(draws, level)
     if simultaneous:

@@ -17,12 +17,12 @@ from ldpbeam.over_time.joined_windows import JoinedSupports
 
 #: How the intervals are computed, in words.
 UNBIASED_SHARES = "unbiased shares and their variance, within [0, 1]"
-#: Shares whose sum is closer to one have it as the sum of their mechanism.
+#: If the sum of shares is closer to one than this, the mechanism makes it one.
 SUM_ERROR = 1e-9
 
 
 def of_shares(question: Question, wanted: WantedIntervals) -> Intervals:
-    """The intervals of the share of each category, and those that hold for the largest, too."""
+    """The intervals of each category's share, and those that also hold for the largest share."""
     shares, errors, down, up = _shares(question, wanted.liars)
     domain = question.attribute.domain
     if isinstance(domain, Candidates):
@@ -54,7 +54,7 @@ def _of_names(domain: Candidates, shares: Floats, errors: Floats) -> tuple[Float
     """The shares of names and their standard errors, from those of places.
 
     The covariance of two unbiased shares is zero or below, so the variance of a sum is at most the sum of
-    variances. Where all shares sum to one, others are also what the names leave.
+    variances. If all shares sum to one, the share of others is also what the names leave.
     """
     variances, whole = domain.of_names(errors**2), abs(float(shares.sum()) - 1.0) < SUM_ERROR
     named = len(domain.place_of_name)
@@ -64,13 +64,13 @@ def _of_names(domain: Candidates, shares: Floats, errors: Floats) -> tuple[Float
 
 
 def _shares(question: Question, liars: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """The unbiased shares of all people who reported, their errors, and how far down and up liars move them.
+    """(the unbiased shares of all who reported, their errors, how far down and up liars may move them).
 
     The services' unbiased shares are weighted as in
     :func:`ldpbeam.estimators.frequencies.unbiased_shares`. Weights that count some people more than others
-    add a sampling error. Of several windows, clients that remember their noise are taken to be the fewest
-    people that can have sent the reports. Where windows are joined by user, the variance is that by user, and
-    the one of independent reports if that is larger.
+    add a sampling error. If clients remember their noise over several windows, we assume the fewest people
+    that can have sent the reports. If windows are joined by user, the variance is that by user, or that of
+    independent reports if it is larger.
     """
     channels = list(channel_shares(question))
     false = np.array([question.false_share([channel.index], liars) for channel in channels])

@@ -1,10 +1,11 @@
-"""Reports in two halves: from one a function of reports is chosen, of the other it has its mean.
+"""Reports in two halves: one half chooses a function of reports, and the other half gives its mean.
 
-A share of people is bounded by the mean of a function of the reports (:mod:`ldpbeam.intervals.certain`). The
-function is chosen from half of the reports and its mean is taken of the others: a function that was chosen
-from the same reports would hold too seldom. Then the halves swap roles, and the bound is the mean of both, so
-that no report is spent on a choice alone. Half of few reports says little, so of these the mean is of all,
-and the function the best one for people who are spread evenly, which their number alone decides.
+A share of people is bounded by the mean of a function of the reports (:mod:`ldpbeam.intervals.certain`). If
+the same reports chose the function and gave its mean, the bound would hold too seldom. So one half of the
+reports chooses the function, and the other half gives its mean; then they swap roles, and the bound is the
+mean of both, so that no report is spent on the choice alone. Half of few reports says little. With few
+reports, the mean is over all of them, and the function is the best one for evenly spread people, which
+depends only on the number of reports.
 """
 
 from __future__ import annotations
@@ -25,30 +26,31 @@ from ldpbeam.intervals.certain import Noise, functions, noise
 from ldpbeam.intervals.liars import moved
 from ldpbeam.mechanisms import NumericMechanism
 
-#: With this many reports or fewer, functions are those for people who are spread evenly. Many windows then
-#: share them, computed once for the next number of reports that is a power of the root of two.
+#: With this many reports or fewer, functions are those for evenly spread people. Many windows share them:
+#: they are computed once for the next number of reports that is a power of the root of two.
 EVENLY = 3_000
-#: A service with fewer reports is left out: their mean is not normal enough.
+#: A service with fewer reports is left out, because their mean is not normal enough.
 FEWEST = 100
-#: The reports of all services together are counted in about CELLS cells. FEW reports or less have half as
-#: many, unless they determine a mean to this VARIANCE.
+#: The reports of all services together are counted in about CELLS cells; with FEW reports or fewer, in half
+#: as many, unless they determine a mean to this VARIANCE.
 CELLS, FEW, VARIANCE = 64, 10_000, 1e-4
-#: Reports that would know a mean to this variance, or a smaller one, are counted in twice as many: where
-#: people may have any value, and where values are few points, whose bounds cost less.
+#: Reports that determine a mean to this variance, or a smaller one, are counted in twice as many cells:
+#: SMALL_VARIANCE if people may have any value, OF_POINTS if values are few points, whose bounds take less
+#: time.
 SMALL_VARIANCE, OF_POINTS = 1e-6, 1e-5
-#: Services of at most this many mechanisms are used, the most informative ones.
+#: At most this many mechanisms are used: the most informative ones.
 MECHANISMS = 4
-#: The points of mechanisms whose probabilities are not piecewise linear in the value.
+#: The number of points if a mechanism's probabilities are not piecewise linear in the value.
 POINTS = 129
-#: Up to this many values of a domain with a step are the points; with more, people may be anywhere.
+#: Up to this many values of a domain with a step are points; with more, people may be anywhere.
 MOST_VALUES = 257
 #: Mechanisms are left out if more of their reports may be false.
 MOST_FALSE = 0.5
-#: A function's minimum is about this many standard deviations below its mean.
+#: The minimum of a function is about this many standard deviations below its mean.
 LEAST_BELOW = 2.0
 #: EM stops when the deviance is this many times the number of cells: closer shares follow the noise.
 EXPLAINED = 1.3
-#: Or after STEPS steps. A part EVEN of the shares stays even.
+#: It also stops after STEPS steps. The part EVEN of the shares stays evenly spread.
 STEPS, EVEN = 200, 1e-3
 #: A function is evaluated at this many equal steps between two points.
 WITHIN = 8
@@ -58,7 +60,7 @@ DECIMALS = 12
 
 @dataclass(frozen=True)
 class Bounds:
-    """What shares of people are at least and at most, but for noise.
+    """The least and the greatest possible shares of people, up to noise.
 
     Attributes:
         ends: the low and the high end of each share, in [0, 1], without an allowance for noise, shape
@@ -70,19 +72,23 @@ class Bounds:
     errors: Floats
 
     def within(self, deviations: float) -> Floats:
-        """The ends that noise of so many standard deviations leaves, within [0, 1], shape (shares, 2)."""
+        """The ends with an allowance for noise, within [0, 1], shape (shares, 2).
+
+        Args:
+            deviations: the standard deviations of noise to allow for.
+        """
         return np.clip(self.ends + deviations * np.array([-1.0, 1.0]) * self.errors, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Reports that functions have their means of.
+    """The reports over which the means of functions are taken.
 
     Attributes:
-        totals: the reports of each mechanism, shape (mechanisms,).
-        counts: the share of its mechanism's reports in each cell, shape (cells,).
-        noise: how far shares of the points can be from those that the other half suggests; None of few
-            reports, which have no halves.
+        totals: the number of reports of each mechanism, shape (mechanisms,).
+        counts: the share of the mechanism's reports in each cell, shape (cells,).
+        noise: how far shares of the points can be from those that the other half suggests; None if reports
+            are too few for halves.
     """
 
     totals: Floats
@@ -92,19 +98,19 @@ class Part:
 
 @dataclass(frozen=True)
 class SplitReports:
-    """What is known of the reports of all services that have enough.
+    """The reports of all services that have enough of them.
 
     Attributes:
         points: the values in [0, 1] at which shares of people stand for all values, ascending, shape
             (points,).
-        values: the points, and then those half-way between them, if what is between points is not linear;
-            shape (values,).
-        channel: P(cell | value), the cells of the mechanisms below each other, shape (cells, values).
-        starts: where the cells of each mechanism begin, shape (mechanisms,).
-        parts: the halves of the reports, or all of few.
+        values: the points, and then the midpoints between them if probabilities are not linear there; shape
+            (values,).
+        channel: P(cell | value), with the cells of the mechanisms stacked, shape (cells, values).
+        starts: the first cell of each mechanism, shape (mechanisms,).
+        parts: the two halves of the reports, or all reports if there are few.
         deviations: the standard deviations of noise for which bounds are narrowest.
-        rounding: clients round no value further than this.
-        at_points: whether people have no values but the points.
+        rounding: the greatest distance by which clients round values.
+        at_points: whether people can only have values that are points.
         false: the share of each mechanism's reports that liars may have sent, shape (mechanisms,).
     """
 
@@ -121,9 +127,9 @@ class SplitReports:
     def shares(self, starts: Floats, stops: Floats, wanted: NDArray[np.bool_] | None = None) -> Bounds:
         """The bounds of the shares of people from each start to its stop.
 
-        People exactly at an end may count or not, but those at an end of the domain count, and all do where
-        values are points. All starts and stops in [0, 1] are to be points. ``wanted`` says which ends are
-        asked for, shape (shares, 2): the others are 0 or 1.
+        People exactly at an end may or may not count; but they do at an end of the domain, and everywhere if
+        values are points. All starts and stops in [0, 1] must be points. ``wanted`` tells which ends to
+        compute, shape (shares, 2): the others are 0 or 1.
         """
         starts, stops = as_points(starts), as_points(stops)
         # Nobody is beyond an end of the domain.
@@ -137,11 +143,11 @@ class SplitReports:
         ends, errors = np.tile([[0.0], [1.0]], len(starts)), np.zeros(asked.shape)
         most, errors[asked] = self._at_most(both[asked])
         ends[asked] = (asked * sign)[asked] * most
-        # A share that noise takes below zero is zero, which is as uncertain.
+        # A share that is below zero by noise is zero, with the same error.
         return Bounds(np.clip(ends.T, 0.0, 1.0), errors.T)
 
     def below(self, places: Floats, wanted: NDArray[np.bool_]) -> Bounds:
-        """The bounds of the shares of people with at most each value; which, as in :meth:`shares`."""
+        """The bounds of the shares of people up to each place; ``wanted`` is as in :meth:`shares`."""
         if self.parts[0].noise is not None:
             return self.shares(np.full(len(places), -1.0), places, wanted)
         index = np.searchsorted(self.points, as_points(places))
@@ -159,7 +165,7 @@ class SplitReports:
         """
         points, parts = self.points, np.arange(1, WITHIN) / WITHIN
         at, widths = numbers(points), np.diff(points)
-        # How far the function is above the straight line between two points, and below it.
+        # How far the function is above and below the straight line between two points.
         apart = numbers(points[:-1, None] + parts * widths[:, None])
         apart = apart - (at[:-1, None] + parts * np.diff(at)[:, None])
         beyond = (1.0 + 1.0 / WITHIN) * np.maximum([-apart.min(), apart.max()], 0.0)
@@ -168,7 +174,7 @@ class SplitReports:
         return Bounds(np.clip(ends, 0.0, 1.0), errors[None, ::-1])
 
     def _moved(self, places: Floats, sign: int) -> Floats:
-        """Places at points: each moved, down or up, to where clients may have rounded the values there."""
+        """The places moved down or up, to points where clients may have rounded the values there."""
         if not self.rounding:
             return places
         points, moved = self.points, places + sign * self.rounding
@@ -177,16 +183,16 @@ class SplitReports:
         return np.where(np.isinf(places), places, at_points)
 
     def _at_most(self, wanted: Floats) -> tuple[Floats, Floats]:
-        """(what weighted sums of people's shares are at most, the standard errors), shape (sums,) each.
+        """(upper bounds of weighted sums of people's shares, the standard errors), shape (sums,) each.
 
         Args:
             wanted: the weight of each value in each sum, shape (sums, values).
         """
         of_parts = np.array([self._at_most_of(part, wanted) for part in self.parts])
-        # Halves are weighed alike.
+        # Both halves have the same weight.
         bounds, variances = of_parts.mean(axis=0)
         errors = np.sqrt(variances / len(self.parts))
-        # The share of everybody, and of nobody, is known.
+        # The share of everybody is one, and of nobody zero.
         known = np.ptp(wanted, axis=1) == 0.0
         return np.where(known, wanted[:, 0], bounds), np.where(known, 0.0, errors)
 
@@ -206,10 +212,11 @@ class SplitReports:
         bounds = v @ self.channel
         slack = (wanted[:, :points] - bounds[:, :points]).max(axis=1)
         if len(self.values) > points:
-            # Between points the bound lies below a straight line by no more than twice what is seen half-way.
+            # Between points, the bound lies below a straight line by at most twice the gap at the midpoint.
             line = 0.5 * (bounds[:, 1:points] + bounds[:, : points - 1])
             slack += 2.0 * np.maximum((line - bounds[:, points:]).max(axis=1), 0.0)
-        # Few reports may miss a cell that matters: assume this many more, where they raise the bound.
+        # Few reports may miss a cell that matters: assume this many more, in the cell that raises the bound
+        # most.
         unseen = 0.5 * self.deviations**2
         least, most = (own.reduceat(v, self.starts, axis=1) for own in (np.minimum, np.maximum))
         means, squares = (
@@ -224,7 +231,7 @@ class SplitReports:
 
 @functools.lru_cache(maxsize=64)
 def _for_even_people(channel: bytes, wanted: bytes, reports: tuple[float, ...], deviations: float) -> Floats:
-    """The functions for people who are spread evenly over points, as :func:`functions` gives them."""
+    """The functions for people who are spread evenly over the points, by :func:`functions`."""
     of_cells = np.frombuffer(channel).reshape(len(reports), -1)
     points = of_cells.shape[1]
     even = noise(of_cells, np.full(points, 1.0 / points), np.array(reports))
@@ -232,29 +239,29 @@ def _for_even_people(channel: bytes, wanted: bytes, reports: tuple[float, ...], 
 
 
 def tell(totals: Floats, false: Floats, deviations: float) -> Floats:
-    """How many reports tell as much as so many of which a share may be false.
+    """How many honest reports say as much as these, of which a share may be false.
 
-    A bound reaches beyond a mean by noise, and by what false reports can do to it. Both are in proportion to
-    the standard deviation of a function, if the least of its numbers is so far below the mean.
+    A bound is beyond a mean by noise, and by the effect of false reports. Both are in proportion to the
+    standard deviation of the function, if its minimum is LEAST_BELOW of them below the mean.
     """
     return np.asarray(totals / (1.0 + LEAST_BELOW * false * np.sqrt(totals) / deviations) ** 2)
 
 
 def as_points(places: Floats) -> Floats:
-    """Places on [0, 1] as the points have them: places that differ by rounding alone are one."""
+    """Places on [0, 1] as points: places that differ by rounding alone become one."""
     return np.round(places, DECIMALS)
 
 
 def split(
     question: Question, deviations: float, places: Floats, *, expected: bool = False, liars: float = 0.0
 ) -> SplitReports | None:
-    """What is known of the reports, with some places among the points; None if too few are of use.
+    """The reports of a question, with some places among the points; None if too few are useful.
 
     Args:
-        question: what the reports are of.
-        deviations: the standard deviations of noise for which bounds are to be narrowest.
-        places: on [0, 1], shape (n,).
-        expected: whether counts are expectations; then their halves are, too, and are not drawn.
+        question: the question that the reports answer.
+        deviations: the standard deviations of noise for which bounds should be narrowest.
+        places: the places on [0, 1], shape (n,).
+        expected: whether counts are expectations; then the halves are expectations, too, and not drawn.
         liars: the share of the people who may send anything.
     """
     kinds = [group for group in mechanisms_of(question) if question.false_share(group, liars) < MOST_FALSE]
@@ -271,7 +278,7 @@ def split(
         most = 2 * CELLS
     cells = coarse(buckets, max(most // len(kinds), CELLS // 2))
     mechanisms = [question.mechanism(group[0]) for group in kinds]
-    # Where people have other values, cells of several have no corners.
+    # If people may have other values, merged cells have no corners.
     every = max(1, cells // (most if at_points else max(most, CELLS)))
     if at_points:
         values = points = as_points(np.arange(count) / (count - 1))
@@ -303,7 +310,7 @@ def split(
     if reports <= EVENLY:
         parts = (part(counted, None),)
     elif expected:
-        # Both halves would be half of what is expected.
+        # Both halves would be half of the expectation.
         parts = (part(counted, counted),)
     else:
         # Halves of a multinomial are independent.
@@ -314,9 +321,9 @@ def split(
 
 
 def mechanisms_of(question: Question) -> list[list[int]]:
-    """The channels of each mechanism with enough reports that says what it does, those that tell most first.
+    """The channels of each usable mechanism with enough reports, the most informative mechanism first.
 
-    Reports of one mechanism are counted together; the first channel of each stands for all.
+    Reports of one mechanism are counted together; the first channel stands for all.
     """
     usable = [
         index
@@ -340,13 +347,13 @@ def _variance(question: Question, group: list[int]) -> float:
 
 
 def _rounding(question: Question, index: int) -> float:
-    """How far clients that remember their noise move a value when they round it, at most."""
+    """The greatest distance by which clients that remember their noise round a value."""
     lifetime = question.attribute.versions[index].lifetime
     return 0.0 if lifetime is None or lifetime.values else 0.5 / lifetime.memo_buckets
 
 
 def _together(cells: Any, every: int) -> Any:
-    """The sums of so many rows that follow each other."""
+    """The sums of every ``every`` successive rows."""
     return np.add.reduceat(cells, np.arange(0, len(cells), every), axis=0)
 
 
@@ -363,7 +370,7 @@ def coarse(cells: int, most: int) -> int:
 
 
 def merged(question: Question, index: int, cells: int) -> Integers:
-    """The reports of a channel in fewer cells, each of which has whole ones of the histogram."""
+    """The reports of a channel in fewer cells, each of which merges cells of the histogram."""
     mechanism, histogram = question.mechanism(index), question.statistic.histograms[index]
     places = mechanism.bucketise(mechanism.representatives(question.attribute.buckets), cells)
     counts = np.zeros(mechanism.cells(cells), dtype=np.int64)
@@ -372,12 +379,12 @@ def merged(question: Question, index: int, cells: int) -> Integers:
 
 
 def _suggested(channel: Floats, counts: Integers, totals: Integers) -> Floats:
-    """Shares of the points near which the true ones may be, all positive: EM, stopped early.
+    """Approximate shares of the points, all positive: EM, stopped early.
 
     Args:
-        channel: P(cell | point), the cells of all mechanisms below each other, shape (cells, points).
-        counts: the reports of each cell, shape (cells,).
-        totals: the reports of each cell's mechanism, shape (cells,).
+        channel: P(cell | point), with the cells of all mechanisms stacked, shape (cells, points).
+        counts: the number of reports in each cell, shape (cells,).
+        totals: the number of reports of each cell's mechanism, shape (cells,).
     """
     shares = np.full(channel.shape[1], 1.0 / channel.shape[1])
     likeliest = xlogy(counts, counts / totals).sum()

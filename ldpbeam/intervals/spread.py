@@ -14,8 +14,8 @@ from ldpbeam.intervals.bounded import within_one
 from ldpbeam.over_time.joined_windows import JoinedCells
 from ldpbeam.over_time.variance_by_user import variance_of
 
-#: The mean squares of reports and of their buckets' midpoints differ by at most this part, or the buckets are
-#: too coarse to compute a variance from.
+#: If the mean squares of reports and of their buckets' midpoints differ by more than this part, the buckets
+#: are too coarse for a variance.
 COARSE = 0.02
 
 
@@ -26,9 +26,9 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
     estimate of x^2 unless c2 = -1, as for signs. Services are weighted by the inverse of its noise.
 
     Args:
-        question: what the estimate is of.
-        shares: about the distribution of values, over equal buckets, for the variances of reports.
-        level: the share of all samples in which the interval holds the truth.
+        question: the question of the estimate.
+        shares: the approximate distribution of values over equal buckets, for the variances of reports.
+        level: the share of all samples in which the interval contains the truth.
 
     Returns:
         None if no service's reports say anything about squares, or if their buckets are too coarse.
@@ -71,7 +71,7 @@ def variance_interval(question: Question, shares: Floats, level: float) -> tuple
 
 
 def _values_of_cells(question: Question, index: int, of_sums: ChannelMean) -> tuple[Floats, Floats]:
-    """What each report bucket says of x and of x^2; zeros if none says anything of x^2 or all are coarse."""
+    """The estimates of x and x^2 by report bucket; zeros if none says anything of x^2 or all are coarse."""
     if of_sums.scores:
         return of_sums.scores.first.cells, of_sums.scores.second.cells
     mechanism = of_sums.mechanism
@@ -84,6 +84,6 @@ def _values_of_cells(question: Question, index: int, of_sums: ChannelMean) -> tu
 
 
 def _noise(values: Floats, channel: Channel, shares: Floats) -> float:
-    """The mean variance, given the value, of what each report bucket tells."""
+    """The mean, over values, of the variance of an estimate by report bucket."""
     first, second = channel.rmatvec(values), channel.rmatvec(values**2)
     return float(shares @ (second - first**2))

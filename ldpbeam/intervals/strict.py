@@ -1,7 +1,7 @@
-"""Certain intervals: what the reports exclude, whatever people's values are.
+"""Certain intervals: they hold for every distribution of people's values.
 
-The intervals of :mod:`ldpbeam.intervals.numbers` rest on a smooth density. These assume no more than that
-shares are not negative and sum to one, and that the mean of many reports is nearly normal
+The intervals of :mod:`ldpbeam.intervals.numbers` rest on a smooth density. These assume only that shares are
+not negative and sum to one, and that the mean of many reports is nearly normal
 (:mod:`ldpbeam.intervals.split_reports`).
 """
 
@@ -20,7 +20,7 @@ from ldpbeam.estimators.question import Question
 from ldpbeam.intervals.answer import WantedIntervals
 from ldpbeam.intervals.split_reports import POINTS, SplitReports, as_points, split
 
-#: What they are of.
+#: The numbers that have certain intervals.
 PARTS = ("quantiles", "ranges", "cdf")
 #: How the intervals are computed, in words, and why there are none.
 STRICT = "bounds that hold together, whatever people's values are"
@@ -29,23 +29,23 @@ JOINED = "none: the windows of each user are joined"
 REMEMBERED = "none: several windows have the same noise of clients that remember it"
 NOT_NAMED = "none: the study wants intervals of the numbers that it names only"
 TOO_FEW = "none: no service has enough reports of a mechanism that says what it does with single values"
-#: An end of a quantile of whole values may be so far from one, in steps.
+#: The end of a quantile of whole values is one of them up to this distance, in steps.
 ROUNDING = 1e-4
-#: How many places of the domain the distribution function is bounded at, from the low end on.
+#: The number of places of the domain, from the low end, at which the distribution function is bounded.
 PLACES = 32
-#: The most single values of a domain with a step, or spans of buckets, that are bounded.
+#: The most single values of a domain with a step, or spans of buckets, that have bounds.
 SPANS = 64
 #: Shares are rounded outward to this.
 DIGITS = 1000.0
 
 
 def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: bool = False) -> Intervals:
-    """The certain intervals of quantiles, ranges, the distribution function, and values with a step, if any.
+    """The certain intervals of quantiles, ranges, the distribution function, and of values with a step.
 
     Args:
-        question: what the reports are of.
+        question: the question that the reports answer.
         wanted: the level, quantiles and ranges.
-        expected: whether the counts of the reports are expected ones.
+        expected: whether the counts of the reports are expectations.
     """
     domain = cast(Numeric, question.attribute.domain)
     ranges = _on_unit(np.array(wanted.ranges, dtype=np.float64).reshape(-1, 2), domain)
@@ -66,7 +66,7 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
     after = [len(below), len(below) + len(ranges)]
     starts, stops = np.vstack((below, ranges, spans)).T
     asked = np.ones((len(starts), 2), dtype=bool)
-    # Nobody may have one of the values of a span, so that single values in spans have no low end.
+    # A value of a span may have nobody, so single values in spans have no low end.
     asked[after[1] :, 0] = together == 1
     shares = reports.shares(starts, stops, asked)
     cdf, of_ranges, _ = np.split(shares.within(named), after)
@@ -103,14 +103,14 @@ def _none(wanted: WantedIntervals, how: str) -> Intervals:
 
 
 def _of_scale(domain: Numeric) -> Floats:
-    """Points of [0, 1] between which a domain's scale is nearly straight; none without a scale."""
+    """Points of [0, 1] between which a domain's scale is nearly linear; none without a scale."""
     if isinstance(domain.scale, tuple):
         return domain.to_unit(domain.scale)
     return np.linspace(0.0, 1.0, 0 if domain.scale is None else POINTS)
 
 
 def _spans(attribute: Attribute) -> tuple[int, Floats]:
-    """(how many value buckets are in a span, the first and the last value of each on [0, 1])."""
+    """(the number of value buckets in a span, the first and the last value of each span on [0, 1])."""
     domain, buckets = cast(Numeric, attribute.domain), attribute.value_buckets
     if not domain.count:
         return 1, np.zeros((0, 2))
@@ -121,24 +121,23 @@ def _spans(attribute: Attribute) -> tuple[int, Floats]:
 
 
 def _deviations(wanted: WantedIntervals, domain: Numeric, places: int) -> tuple[float, float]:
-    """The standard deviations of noise that ends allow for: of named numbers, and of others.
+    """The standard deviations of noise to allow for: with named numbers, and with others.
 
-    All intervals of an estimate hold together at the level: by Bonferroni, named numbers miss in at most half
-    of the samples that it leaves, and the distribution function and single values in the other half, if they
-    are wanted.
+    All intervals of an estimate hold together at the level. By Bonferroni, half of the allowed misses are for
+    named numbers, and half for the distribution function and single values, if these are wanted.
     """
     half, named = 0.25 * (1.0 - wanted.level), named_numbers(wanted, domain)
     return float(-ndtri((1 + wanted.named_only) * half / max(named, 1))), float(-ndtri(half / places))
 
 
 def named_numbers(wanted: WantedIntervals, domain: Numeric) -> int:
-    """How many numbers an estimate names whose certain intervals hold together."""
+    """The number of named numbers whose certain intervals hold together."""
     with_mean = domain.scale is not None or wanted.named_only
     return len(wanted.quantiles) + len(wanted.ranges) + with_mean
 
 
 def cdf_places(domain: Numeric) -> tuple[Floats, Floats, Floats]:
-    """(the values up to which shares are bounded; they on [0, 1]; the part of all buckets up to each)."""
+    """(the values up to which shares are bounded; the same on [0, 1]; the part of all buckets up to each)."""
     if not domain.count:
         parts = np.arange(PLACES) / PLACES
         return domain.from_unit(parts), parts, parts
@@ -165,9 +164,8 @@ def _quantiles(
 ) -> Floats:
     """The points between which each quantile lies, shape (levels, 2), by bisection.
 
-    The low end is the last point that fewer people than the level have at most as their value. The high end
-    is the first point below which there are more, after all places of which that is not certain: where
-    nobody is, bounds of one share are noise.
+    The low end is the last point up to which there are certainly fewer people than the level. The high end is
+    the first point from which on there are certainly more: where nobody is, single bounds are noise.
     """
     points, last = reports.points, len(reports.points)
     known = np.searchsorted(points, as_points(places))
@@ -193,7 +191,7 @@ def _quantiles(
         reached = np.where(of_most, ends[:, 1] >= wanted[open_], ends[:, 0] > wanted[open_])
         after[open_] = np.where(reached, middle, after[open_])
         before[open_] = np.where(reached, before[open_], middle)
-    # Where people have no values but the points, the quantile is not the last of these, but above it.
+    # If people can only have values that are points, the quantile is above the last such point.
     low = points[np.maximum(before[: len(levels)], 0)]
     if reports.at_points:
         low = points[np.minimum(after[: len(levels)], last - 1)]
