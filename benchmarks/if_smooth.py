@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages import HELP, Table, show, table
+from benchmarks.pages import HELP, show, table
 from ldpbeam.attributes import Attribute, ServiceVersion
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators.question import Question
@@ -209,8 +209,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="the populations and cells whose name has this text")
     parser.add_argument("--write", type=Path, help=HELP)
     given = parser.parse_args()
-    tables: list[Table] = [table("if_smooth", COLUMNS, rows(given.runs, given.only))]
-    show(tables, given.write)
+    show([table("if_smooth", COLUMNS, rows(given.runs, given.only))], given.write)
 
 
 if __name__ == "__main__":

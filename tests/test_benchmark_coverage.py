@@ -33,12 +33,11 @@ def test_a_row_has_the_share_that_holds_of_all_people_and_of_the_worst() -> None
 
 
 def test_a_study_of_the_sweep_is_made_again_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "RUNS", 1)
     monkeypatch.setattr(sweep, "PEOPLE", (300,))
     # Keys, groups of categories, and joined services of numbers.
     for number in (0, 1, 5):
-        row = sweep.study_of(number)
-        assert row == sweep.study_of(number) and np.mean([share for share, _ in row["held"].values()]) > 0.5
+        row, again = (sweep.study_of(number, 1) for _ in range(2))
+        assert row == again and np.mean([share for share, _ in row["held"].values()]) > 0.5
 
 
 def test_the_sweep_names_the_worst_study_of_each_kind() -> None:
@@ -47,4 +46,5 @@ def test_the_sweep_names_the_worst_study_of_each_kind() -> None:
     kinds = {row[0]: row for row in sweep.kinds(found)}
     assert kinds["ranges"] == ["ranges", "certain", 2, 40, "0.750", 1, 7, "0.500"]
     # Eight intervals say nothing of one study.
+    assert [sweep.too_low(row) for row in found] == [["ranges certain"], [], []]
     assert kinds["mean"][5] == 0 and kinds["mean"][4] == "0.500"
