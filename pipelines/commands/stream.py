@@ -30,7 +30,7 @@ from ldpbeam.pipelines.sources.opening import Run as RunOfFeed
 from ldpbeam.pipelines.spool.finish import Finished, Finishing
 from ldpbeam.pipelines.spool.ledger import add_up_at_end, ledger_kept_current
 from ldpbeam.pipelines.spool.place import StreamOutput, owned_by_stream, placed
-from ldpbeam.pipelines.spool.run import Run, Spool
+from ldpbeam.pipelines.spool.run import Run
 from ldpbeam.pipelines.spool.solving import Solving
 from ldpbeam.printing import document, fail, note, warn
 from ldpbeam.schemas.outputs.checked import fields_of
@@ -117,22 +117,13 @@ def _run(request: Request, watch: Watch | None) -> int:
         if manifest.number:
             waiting = manifest.in_open_windows
             note(f"run {output.run} continues: {counted(waiting, 'report')} in open windows were kept")
-        finishing = Finishing(
-            output.study, output.output, output.run, output.spool, output.spending, request.publish
-        )
-        solving = Solving(finishing)
+        solving = Solving(Finishing(output, output.spending, request.publish))
         until_it_ends.callback(solving.close)
         feed = opened.feed.open_at(opened.position)
-        spool = Spool(
-            study=output.study,
-            run=output.run,
-            folder=output.spool,
-            letters=output.letters,
-            disorder=request.disorder,
-            disclosure=request.disclosure,
-            keeping=output.keeping,
-        )
-        run = Run(spool, manifest, feed, solving, Clock(), _pane_line)
+        run = Run(
+            output, manifest, feed, solving, Clock(), _pane_line,
+            disorder=request.disorder, disclosure=request.disclosure,
+        )  # fmt: skip
         if opened.removed:
             run.lose()
         if watch is not None:

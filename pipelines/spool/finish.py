@@ -19,20 +19,20 @@ from ldpbeam.answers.alarms import in_order
 from ldpbeam.answers.published import chosen, with_refusals
 from ldpbeam.answers.solve import solve, sort_key
 from ldpbeam.fit.spending import Spending
-from ldpbeam.folders.output import ESTIMATES, FIT_FOLDER, STATISTICS, names_in
+from ldpbeam.folders.output import ESTIMATES, STATISTICS, names_in
 from ldpbeam.folders.read import earlier_among, read_estimates
 from ldpbeam.pipelines.estimates.fit import misfit_sentence
 from ldpbeam.pipelines.estimates.pane_fit import write_pane_tests
+from ldpbeam.pipelines.spool.place import StreamOutput
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
-from ldpbeam.study import Study
 from ldpbeam.transforms.outputs.estimates import write_window_estimates
-from ldpbeam.transforms.outputs.names import RUNS, estimates_name
+from ldpbeam.transforms.outputs.names import estimates_name
 from ldpbeam.transforms.outputs.panes import pane_fields, pane_line
 from ldpbeam.transforms.outputs.publish import Publisher, ToKafka, ToPubSub
 from ldpbeam.transforms.outputs.snapshots import write_window
 from ldpbeam.transforms.segments import Stored, read_pane
-from ldpbeam.transforms.storage import exists, join
+from ldpbeam.transforms.storage import exists
 
 
 class Pane(NamedTuple):
@@ -82,18 +82,12 @@ class Finishing:
     """Where panes are finished, and how.
 
     Attributes:
-        study: the study.
-        output: the output folder.
-        run: the name of the run.
-        spool: the folder of the segments.
+        output: the run, and its folders.
         spending: the limits of the run's tests of fit.
         publish: where estimates are published; None for nowhere.
     """
 
-    study: Study
-    output: str
-    run: str
-    spool: str
+    output: StreamOutput
     spending: Spending
     publish: ToPubSub | ToKafka | None = None
 
@@ -105,7 +99,7 @@ class Finishing:
     def _names(self) -> defaultdict[str, set[str]]:
         """The files of estimates by attribute and start of the window: a folder has very many."""
         names: defaultdict[str, set[str]] = defaultdict(set)
-        for name in names_in(join(self.output, ESTIMATES), "*.jsonl"):
+        for name in names_in(self.output.path(ESTIMATES), "*.jsonl"):
             names[_start_of(name)].add(name)
         return names
 
@@ -115,11 +109,10 @@ class Finishing:
         Raises:
             OSError: if the disk or the topic does not take them.
         """
-        began, study = time.monotonic(), self.study
-        snapshots = list(read_snapshots(io.BytesIO(read_pane(self.spool, pane.stored))))
-        write_window(study, join(self.output, STATISTICS), self.run, snapshots, named_by_run=True)
-        folder = join(self.output, RUNS, self.run, FIT_FOLDER)
-        tests = write_pane_tests(study, folder, self.spending, snapshots)
+        began, output, study = time.monotonic(), self.output, self.output.study
+        snapshots = list(read_snapshots(io.BytesIO(read_pane(output.spool, pane.stored))))
+        write_window(study, output.path(STATISTICS), output.run, snapshots, named_by_run=True)
+        tests = write_pane_tests(study, output.fit, self.spending, snapshots)
         to_estimate = chosen(study, snapshots, {})
         records = self._written(pane)
         if records is None:
@@ -127,7 +120,7 @@ class Finishing:
             # The files of an earlier pane are replaced, though the window has no estimate now.
             if records or pane.pane_index:
                 write_window_estimates(
-                    study, self.output, self.run, pane.attribute, (pane.start, pane.end), records,
+                    study, output.output, output.run, pane.attribute, (pane.start, pane.end), records,
                     named_by_run=True,
                 )  # fmt: skip
                 name = self._name(pane)
@@ -148,23 +141,23 @@ class Finishing:
 
     def _written(self, pane: Pane) -> list[EstimateRecord] | None:
         """The estimates of a pane, if a process that was killed has written them: they may be published."""
-        path = join(self.output, ESTIMATES, self._name(pane))
+        path = self.output.path(ESTIMATES, self._name(pane))
         if not exists(path):
             return None
         records = list(read_estimates(path))
         return records if records and records[0].pane_index == pane.pane_index else None
 
     def _estimates(self, snapshots: Iterable[Snapshot]) -> list[EstimateRecord]:
-        study = self.study
+        output, study = self.output, self.output.study
         assert study.windows is not None
         records = [record for snapshot in snapshots for record in solve(study, snapshot)]
         records.sort(key=lambda record: sort_key(study, record))
-        earlier = earlier_among(self.output, study.name, lambda start: sorted(self._names.get(start, ())))
+        earlier = earlier_among(output.output, study.name, lambda start: sorted(self._names.get(start, ())))
         records = in_order(records, slides=study.windows.slides, earlier=earlier, clock=study.local)
-        return [replace(record, run=self.run) for record in records]
+        return [replace(record, run=output.run) for record in records]
 
     def _name(self, pane: Pane) -> str:
-        return estimates_name(self.study.name, pane.attribute, (pane.start, pane.end), self.run)
+        return estimates_name(self.output.study.name, pane.attribute, (pane.start, pane.end), self.output.run)
 
 
 def _start_of(name: str) -> str:

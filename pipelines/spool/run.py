@@ -29,10 +29,11 @@ from ldpbeam.folders.output import names_in
 from ldpbeam.pipelines.spool.finish import Finished, Pane
 from ldpbeam.pipelines.spool.manifest import Manifest, write_manifest
 from ldpbeam.pipelines.spool.open_windows import Key, OpenWindows
+from ldpbeam.pipelines.spool.place import StreamOutput
 from ldpbeam.schemas.outputs.snapshots import EARLY, Snapshot
-from ldpbeam.study import Study, attribute_of
+from ldpbeam.study import attribute_of
 from ldpbeam.transforms.joining.hidden_ids import hidden
-from ldpbeam.transforms.outputs.ledger_parts import Keeping, write_part
+from ldpbeam.transforms.outputs.ledger_parts import write_part
 from ldpbeam.transforms.outputs.letter_files import number_of, order_of, write_letters
 from ldpbeam.transforms.outputs.snapshots import snapshot_file
 from ldpbeam.transforms.reports.batches import WATERMARK
@@ -72,29 +73,6 @@ class Finisher(Protocol):
         """The panes that are finished since the last call, in their order; None for one that is left out."""
 
 
-@dataclass(frozen=True)
-class Spool:
-    """What a run reads, keeps and writes.
-
-    Attributes:
-        study: the study; it has windows.
-        run: the name of the run.
-        folder: the folder of the manifest and the segments, which its owner alone may enter.
-        letters: the folder of dead letters.
-        disorder: how many milliseconds out of order reports arrive at most.
-        disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
-        keeping: where the rows of the ledger go; None without a ledger.
-    """
-
-    study: Study
-    run: str
-    folder: str
-    letters: str
-    disorder: int
-    disclosure: Disclosure = PLAIN
-    keeping: Keeping | None = None
-
-
 class Segment(NamedTuple):
     """A segment that a manifest names.
 
@@ -123,31 +101,36 @@ class Run:
     """A run that reads.
 
     Args:
-        spool: what it reads, keeps and writes.
+        output: the run, and its folders; the study has windows.
         manifest: the last one; that of a new run has no number.
         feed: an open feed, at the position of the manifest.
         finisher: what finishes panes.
         clock: the time.
         say: is given what the loop learns of each pane that is finished.
+        disorder: how many milliseconds out of order reports arrive at most.
+        disclosure: what outputs may reveal about inputs, with the HMAC key for user ids.
     """
 
     def __init__(
         self,
-        spool: Spool,
+        output: StreamOutput,
         manifest: Manifest,
         feed: OpenFeed,
         finisher: Finisher,
         clock: Clock,
         say: Callable[[Finished], None] = lambda _: None,
+        *,
+        disorder: int,
+        disclosure: Disclosure = PLAIN,
     ) -> None:
-        self.spool, self.feed, self.clock = spool, feed, clock
+        self.output, self.feed, self.clock = output, feed, clock
+        self._disclosure, self._keeping = disclosure, output.keeping
         self.seen = Seen()
-        self.windows = OpenWindows(spool.study, spool.folder)
+        self.windows = OpenWindows(output.study, output.spool)
         self.manifest = manifest
         self._finisher, self._say = finisher, say
         self._key = bytes.fromhex(manifest.key) if manifest.key else secrets.token_bytes(16)
-        key = None if spool.keeping is None else spool.keeping.key
-        self._validation = Validation(spool.study, disclosure=spool.disclosure, ledger_key=key)
+        self._validation = Validation(output.study, disclosure=disclosure, ledger_key=output.ledger_key)
         self.counts: Counter[str] = Counter(manifest.counts)
         self.windows.counts = self.counts
         if manifest.windows:
@@ -157,7 +140,7 @@ class Run:
         self._segments = {
             number: Segment(rows, None if over is None else now) for number, rows, over in manifest.segments
         }
-        self.marks = Watermarks(spool.disorder, now, manifest.watermark, manifest.clock)
+        self.marks = Watermarks(disorder, now, manifest.watermark, manifest.clock)
         self._unsolved = [
             Pane(attribute, start, end, pane_index, Stored(*stored), *refused)
             for attribute, start, end, pane_index, stored, *refused in manifest.unsolved
@@ -275,7 +258,7 @@ class Run:
         )
         self.counts[IN] += sum(letter.reports for letter in batch.letters)
         self.counts.update({DAMAGED + path: 1 for path in batch.damaged if not self.counts[DAMAGED + path]})
-        self._refuse(in_columns(batch.letters, self.spool.disclosure))
+        self._refuse(in_columns(batch.letters, self._disclosure))
         earliest, latest = map(self.windows.bounds.plausible, self._clocks)
         plausible = Span(earliest.start, latest.stop)
         for decoded in batch.batches:
@@ -299,7 +282,7 @@ class Run:
 
     def _refuse(self, letters: Iterable[pa.RecordBatch]) -> None:
         for batch in letters:
-            shown = disclosed(batch, self.spool.disclosure)
+            shown = disclosed(batch, self._disclosure)
             self._letters.append(shown)
             self._letter_size += shown.nbytes
             self.counts.update(counts_of(batch))
@@ -327,7 +310,7 @@ class Run:
             if key[1][0] > now:
                 panes = self.windows.fire(key, timing, complete=False)
                 used = sum(each.statistic.reports for pane in panes for each in pane)
-                self.counts[NOT_BEGUN] += 0 if self.spool.study.is_pair(key[0]) else used
+                self.counts[NOT_BEGUN] += 0 if self.output.study.is_pair(key[0]) else used
             else:
                 is_open = drained and (reached is None or key[1][1] > reached)
                 self._fire([(key, EARLY if is_open else timing)])
@@ -374,13 +357,13 @@ class Run:
             self._incomplete_before = None if until == -FAR else until
         number, now = self.manifest.number + 1, self.clock.elapsed()
         self._write_letters()
-        if self.spool.keeping is not None and self._received:
-            write_part(self.spool.keeping.folder, self.spool.keeping.about, self._received)
+        if self._keeping is not None and self._received:
+            write_part(self._keeping.folder, self._keeping.about, self._received)
         self.windows.waiting.look_through()
         self._rewrite(now)
         fresh = list(self.windows.waiting.fresh())
         if fresh:
-            parts = write_reports(self.spool.folder, number, [batch for _, batch in fresh])
+            parts = write_reports(self.output.spool, number, [batch for _, batch in fresh])
             self.windows.waiting.filed(fresh, parts)
             self._segments[number] = Segment(sum(part.rows for part in parts))
         panes = self._panes(number)
@@ -395,7 +378,7 @@ class Run:
         # A manifest that passes over messages says so.
         self._note_loss(self.feed.state.lost)
         self.manifest = Manifest(
-            study=self.spool.study.fingerprint,
+            study=self.output.study.fingerprint,
             number=number,
             position=position,
             watermark=self.marks.at(),
@@ -411,9 +394,9 @@ class Run:
             key=self._key.hex(),
             windows=self.windows.to_json(),
         )
-        write_manifest(self.spool.folder, self.manifest)
+        write_manifest(self.output.spool, self.manifest)
         self.feed.commit()
-        delete_others(self.spool.folder, self._segments, {pane.stored.segment for pane in self._unsolved})
+        delete_others(self.output.spool, self._segments, {pane.stored.segment for pane in self._unsolved})
         for pane in panes:
             self._finisher.begin(pane)
         self._letters, self._letter_size, self._received, self._fired = [], 0, [], []
@@ -423,22 +406,21 @@ class Run:
     def _write_letters(self) -> None:
         """Write the dead letters; those that a killed process wrote and did not commit are deleted first."""
         if self._first:
-            names = names_in(self.spool.letters, "part-*.avro")
+            names = names_in(self.output.letters, "part-*.avro")
             delete(
-                [join(self.spool.letters, name) for name in names if number_of(name) >= self._letter_files]
+                [join(self.output.letters, name) for name in names if number_of(name) >= self._letter_files]
             )
         if self._letters:
-            write_letters(self.spool.letters, self._letter_files, sorted(self._letters, key=order_of))
+            write_letters(self.output.letters, self._letter_files, sorted(self._letters, key=order_of))
             self._letter_files += 1
 
     def _panes(self, number: int) -> list[Pane]:
         """Write the panes that fired, and say where they lie."""
         if not self._fired:
             return []
-        study, run = self.spool.study, self.spool.run
-        stored = write_panes(
-            self.spool.folder, number, [snapshot_file(study, run, pane) for pane in self._fired]
-        )
+        output = self.output
+        panes = [snapshot_file(output.study, output.run, pane) for pane in self._fired]
+        stored = write_panes(output.spool, number, panes)
         firsts = [pane[0] for pane in self._fired]
         refused = refused_payloads(self.counts)
         return [

@@ -254,7 +254,7 @@ def folder(tmp_path: Path) -> Output:
 def _files(output: Output) -> None:
     """A pane of one report, and one of two."""
     run = StreamOutput(STUDY, output.output, output.run)
-    how = Finishing(STUDY, output.output, output.run, run.spool, Spending(START, START, 0, Cells(HOUR), 1))
+    how = Finishing(run, Spending(START, START, 0, Cells(HOUR), 1))
     for users, files in ((1, 1), (2, 1 + 4)):
         own = snapshot(users, hour=users)
         (stored,) = write_panes(run.spool, users, [snapshot_file(STUDY, output.run, [own])])

@@ -16,7 +16,8 @@ from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.spool import run as run_module
 from ldpbeam.pipelines.spool.finish import Finished, Finishing, Pane
 from ldpbeam.pipelines.spool.manifest import Manifest, read_manifest
-from ldpbeam.pipelines.spool.run import Run, Spool
+from ldpbeam.pipelines.spool.place import StreamOutput
+from ldpbeam.pipelines.spool.run import Run
 from ldpbeam.transforms import storage
 from ldpbeam.transforms.outputs.panes import estimate_id
 from ldpbeam.transforms.reports.counts import FATES
@@ -114,17 +115,16 @@ class Day:
         feed = kind(world, self.time, chance, manifest.position, self.server, self.met)
         assert world.study.windows is not None
         spending = Spending(0, 0, 0, world.study.windows.cells(world.period), 1)
-        how = Finishing(world.study, str(self.folder), RUN, str(self._spool), spending)
+        output = StreamOutput(world.study, str(self.folder), RUN)
+        how = Finishing(output, spending)
         later = Later(how, chance, self.met, self.published)
         how.__dict__["_publisher"] = later.publish
         self.disk.loses = chance.random() < 0.5
         self.disk.ends_after = None if last or chance.random() < 0.1 else chance.randrange(STEPS)
         self.time.skew = self._skew()
         try:
-            run = Run(
-                Spool(world.study, RUN, str(self._spool), str(self.folder / "letters"), world.disorder),
-                manifest, feed, later, Clock(self.time.elapsed, self.time.clock),
-            )  # fmt: skip
+            clock = Clock(self.time.elapsed, self.time.clock)
+            run = Run(output, manifest, feed, later, clock, disorder=world.disorder)
             self._watch(manifest)
             while not feed.at_the_end:
                 if chance.random() < 0.01 and not last:

@@ -84,7 +84,7 @@ def judge(left: Left, met: Counter[str]) -> None:
     assert counts.get("out_of_range", 0) == future, (counts, future)
     letters = [
         letter
-        for path in (left.folder / "letters").glob("*.avro")
+        for path in left.folder.glob("runs/*/dead_letters/*.avro")
         for letter in read_dead_letters(path.open("rb"))
     ]
     assert len(letters) == broken

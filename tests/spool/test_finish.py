@@ -12,6 +12,7 @@ import ldpbeam as ldp
 from ldpbeam.cells import Cells
 from ldpbeam.fit.spending import Spending
 from ldpbeam.pipelines.spool.finish import Finishing, Pane, finish_all
+from ldpbeam.pipelines.spool.place import StreamOutput
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.statistics import Answers
@@ -29,7 +30,7 @@ def test_statistics_come_first_then_estimates_and_then_what_is_published(tmp_pat
     attribute = STUDY.attribute("x")
     codes = attribute.versions[0].mechanism.perturb(np.arange(50) % 3, np.random.default_rng(1))
     snapshot = Snapshot("x", WINDOW, None, 0, ldp.tally(attribute, 50, [Answers(0, np.arange(50), codes)]))
-    (stored,) = write_panes(str(tmp_path / "spool"), 1, [snapshot_file(STUDY, "run", [snapshot])])
+    (stored,) = write_panes(str(tmp_path / "run"), 1, [snapshot_file(STUDY, "run", [snapshot])])
     pane = Pane("x", *WINDOW, 0, stored)
     published: list[tuple[int, str]] = []
 
@@ -44,7 +45,9 @@ def test_statistics_come_first_then_estimates_and_then_what_is_published(tmp_pat
             raise OSError("the topic is away")
 
     def finishing() -> Finishing:
-        how = Finishing(STUDY, str(tmp_path), "run", str(tmp_path / "spool"), Spending(0, 0, 0, Cells(1), 1))
+        how = Finishing(
+            StreamOutput(STUDY, str(tmp_path), "run", str(tmp_path)), Spending(0, 0, 0, Cells(1), 1)
+        )
         how.__dict__["_publisher"] = topic
         return how
 
@@ -62,8 +65,8 @@ def test_a_pane_whose_payloads_were_refused_says_so_in_its_estimates(tmp_path: P
     snapshot = Snapshot(
         "x", WINDOW, None, 0, ldp.tally(attribute, 9, [Answers(0, np.arange(9), np.arange(9) % 3)])
     )
-    (stored,) = write_panes(str(tmp_path / "spool"), 1, [snapshot_file(STUDY, "run", [snapshot])])
-    how = Finishing(STUDY, str(tmp_path), "run", str(tmp_path / "spool"), Spending(0, 0, 0, Cells(1), 1))
+    (stored,) = write_panes(str(tmp_path / "run"), 1, [snapshot_file(STUDY, "run", [snapshot])])
+    how = Finishing(StreamOutput(STUDY, str(tmp_path), "run", str(tmp_path)), Spending(0, 0, 0, Cells(1), 1))
     finish_all(how, [Pane("x", *WINDOW, 0, stored, {"x/a": 0.25})])
     (file,) = (tmp_path / "estimates").glob("*")
     assert "25.0% of the payloads of a were refused" in file.read_text()
@@ -72,9 +75,9 @@ def test_a_pane_whose_payloads_were_refused_says_so_in_its_estimates(tmp_path: P
 @pytest.mark.parametrize("kind", ["statistics", "estimates"])
 def test_a_pane_waits_for_a_disk_that_does_not_take_it(kind: str, tmp_path: Path) -> None:
     snapshot = Snapshot("x", WINDOW, None, 0, ldp.tally(STUDY.attribute("x"), 0, []))
-    (stored,) = write_panes(str(tmp_path / "spool"), 1, [snapshot_file(STUDY, "run", [snapshot])])
+    (stored,) = write_panes(str(tmp_path / "run"), 1, [snapshot_file(STUDY, "run", [snapshot])])
     (tmp_path / kind).write_text("this is no folder")
-    how = Finishing(STUDY, str(tmp_path), "run", str(tmp_path / "spool"), Spending(0, 0, 0, Cells(1), 1))
+    how = Finishing(StreamOutput(STUDY, str(tmp_path), "run", str(tmp_path)), Spending(0, 0, 0, Cells(1), 1))
     finished, problem = finish_all(how, [Pane("x", *WINDOW, 1, stored)])
     assert finished == []
     assert str(tmp_path / kind) in problem

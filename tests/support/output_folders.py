@@ -132,7 +132,7 @@ def stream_folder(folder: Path) -> Path:
         output = StreamOutput(study, str(folder), run)
         with owned_by_stream(Placed(output, Manifest(study.fingerprint)), {"reads": "in/*"}):
             spending = Spending(START, START, 0, Cells(HOUR), 1)
-            how = Finishing(study, output.output, run, output.spool, spending)
+            how = Finishing(output, spending)
             for number, (place, timing) in enumerate(written):
                 reports = attribute.versions[0].mechanism.perturb(rng.uniform(0, 10, 50), rng)
                 statistic = tally(attribute, 50, [Answers(0, np.arange(50), reports)])

@@ -15,7 +15,8 @@ from ldpbeam.fit.spending import Spending
 from ldpbeam.library.tables import decoded_batches
 from ldpbeam.pipelines.spool.finish import Finished, Finishing, Pane, finish_all
 from ldpbeam.pipelines.spool.manifest import Manifest, read_manifest
-from ldpbeam.pipelines.spool.run import Run, Spool
+from ldpbeam.pipelines.spool.place import StreamOutput
+from ldpbeam.pipelines.spool.run import Run
 from ldpbeam.schemas.outputs.snapshots import Snapshot, read_snapshots
 from ldpbeam.study import Study
 from ldpbeam.transforms.reports.validation import checked_columns
@@ -120,16 +121,17 @@ class Stream:
 
     def begin(self) -> Run:
         """A process that goes on with what the last one has committed."""
-        study, spool = self.study, str(self.folder / "spool")
-        manifest = read_manifest(spool, study.fingerprint) or Manifest(study.fingerprint)
-        spending = Spending(0, 0, 0, Cells(study.windows.period), 1)
+        output, fingerprint = StreamOutput(self.study, str(self.output), RUN), self.study.fingerprint
+        manifest = read_manifest(output.spool, fingerprint) or Manifest(fingerprint)
+        spending = Spending(0, 0, 0, Cells(self.study.windows.period), 1)
         date = max(int(np.max(batch.column("event_time").to_numpy())) for batch in self.batches) + 1
         return Run(
-            Spool(study, RUN, spool, str(self.folder / "dead_letters"), self.disorder),
+            output,
             manifest,
             BatchFeed(self.batches, manifest.position.get("next", 0)),
-            AtOnce(Finishing(study, str(self.output), RUN, spool, spending)),
+            AtOnce(Finishing(output, spending)),
             Clock(date),
+            disorder=self.disorder,
         )
 
     def turns(self, run: Run, most: int = 10**9) -> bool:
