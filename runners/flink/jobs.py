@@ -1,11 +1,8 @@
-"""Beam's Flink runner, which watches its job on the cluster, and cancels it there."""
+"""Beam's Flink runner, which cancels its job on the cluster."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-import threading
-import time
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,11 +14,6 @@ from apache_beam.runners.portability.job_server import JobServer
 from apache_beam.runners.runner import PipelineResult, PipelineState
 
 from ldpbeam.runners.flink.rest import FlinkError, Rest
-
-#: Seconds between two checks of a job.
-LOOKING_SECONDS = 2.0
-#: Seconds without a running task after which a message is printed.
-STALLED_SECONDS = 30.0
 
 
 class ClusterRunner(FlinkRunner):
@@ -64,7 +56,7 @@ def _until_gone(messages: Iterable[Any]) -> Iterator[Any]:
 
 
 class ClusterResult(PipelineResult):
-    """The result of a job on a cluster; while it waits, it prints a message if the job has no slots.
+    """The result of a job on a cluster, which is cancelled there.
 
     Args:
         result: Beam's own result.
@@ -79,8 +71,6 @@ class ClusterResult(PipelineResult):
         self._rest = rest
         self._name = name
         self._server = server
-        self._stalled_since: float | None = None
-        self._printed = False
 
     def wait_until_finish(self, duration: int | None = None) -> str:
         """Wait until the job has ended, or ``duration`` milliseconds have passed, and return the state.
@@ -88,8 +78,6 @@ class ClusterResult(PipelineResult):
         Raises:
             RuntimeError: if the job failed or was cancelled.
         """
-        over = threading.Event()
-        threading.Thread(target=self._watch, args=(over,), daemon=True).start()
         try:
             self._state = str(self._result.wait_until_finish(duration))
         except (KeyboardInterrupt, SystemExit):
@@ -98,8 +86,6 @@ class ClusterResult(PipelineResult):
         except BaseException:
             _end(self._server)
             raise
-        finally:
-            over.set()
         if PipelineState.is_terminal(self._state):
             _end(self._server)
         return self._state
@@ -114,25 +100,6 @@ class ClusterResult(PipelineResult):
         with contextlib.suppress(grpc.RpcError, ValueError):
             self._result.cancel()
         _end(self._server)
-
-    def _watch(self, over: threading.Event) -> None:
-        while not over.wait(LOOKING_SECONDS):
-            # The job manager may be unreachable for a while.
-            with contextlib.suppress(FlinkError):
-                job = self._job()
-                if job is not None:
-                    self._look(job)
-
-    def _look(self, job: dict[str, Any]) -> None:
-        tasks = job.get("tasks", {})
-        busy = sum(tasks.get(state, 0) for state in ("running", "deploying", "initializing"))
-        if busy or not tasks.get("scheduled"):
-            self._stalled_since, self._printed = None, False
-            return
-        self._stalled_since = self._stalled_since or time.monotonic()
-        if not self._printed and time.monotonic() - self._stalled_since >= STALLED_SECONDS:
-            print(f"ldpbeam: {self._rest.shortage()}", file=sys.stderr)
-            self._printed = True
 
     def _job(self) -> dict[str, Any] | None:
         """The job as the cluster lists it, while it runs or restarts; None otherwise."""

@@ -72,15 +72,6 @@ class Rest:
         """The number of slots of each task manager."""
         return list(self.task_managers().values())
 
-    def shortage(self) -> str:
-        """A sentence about a job that waits for slots: how many slots there are, and what to do."""
-        overview = self.get("overview")
-        return (
-            f"the job waits for slots: the cluster has {overview['slots-total']} in "
-            f"{overview['taskmanagers']} task managers, and {overview['slots-available']} of them are free; "
-            "start another task manager, or run with a smaller --parallelism"
-        )
-
     def jobs(self) -> list[dict[str, Any]]:
         """The running and past jobs, the latest first, each with ``jid``, ``name`` and ``state``."""
         overview = self.get("jobs/overview")["jobs"]

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 from support.flink_cluster import SETTINGS
-from support.waiting import wait_until
 
 from ldpbeam.command_line.catalogue import COMMANDS
 from ldpbeam.runners import flink
@@ -171,32 +170,6 @@ def job_of(cluster: dict[str, Any], state: str = "RUNNING", **tasks: int) -> Non
     job = {"jid": "a", "name": "ours", "state": state, "start-time": 2, "tasks": tasks}
     others = [{**job, "jid": "b", "name": "other"}, {**job, "jid": "c", "state": "FAILED"}]
     cluster["jobs/overview"] = {"jobs": [*others, job]}
-
-
-def test_a_job_that_waits_for_slots_is_reported_once(
-    rest_server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(jobs, "LOOKING_SECONDS", 0.01)
-    monkeypatch.setattr(jobs, "STALLED_SECONDS", 0.0)
-    overview = {"slots-total": 1, "slots-available": 0, "taskmanagers": 1}
-    cluster = {"overview": overview}
-    job_of(cluster, scheduled=2)
-    result, looked = Waiting(), []
-    shortage = Rest.shortage
-    monkeypatch.setattr(Rest, "shortage", lambda rest: looked.append(1) or shortage(rest))
-    watched = jobs.ClusterResult(result, Rest(rest_server(cluster)), "ours")
-    look = watched._look
-    monkeypatch.setattr(watched, "_look", lambda job: (look(job), looked.append(2)))
-    waiting = threading.Thread(target=watched.wait_until_finish)
-    waiting.start()
-    wait_until(lambda: looked.count(2) > 2)
-    result.over.set()
-    waiting.join()
-    assert looked.count(1) == 1
-    assert capsys.readouterr().err == (
-        "ldpbeam: the job waits for slots: the cluster has 1 in 1 task managers, and 0 of them are free; "
-        "start another task manager, or run with a smaller --parallelism\n"
-    )
 
 
 def test_ctrl_c_cancels_the_job_on_the_cluster_and_no_other(rest_server: Any) -> None:
