@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import socket
 import sys
 from collections.abc import Iterator
 
@@ -46,32 +44,11 @@ def checks_of(runner: str, master: str | None = None) -> Iterator[Check]:
         beam = beam or (is_beam and extra.found is not None)
         yield extra._replace(needed=is_beam and engine)
     yield _temporary()
-    if not engine:
-        yield from _pubsub()
-    elif beam and package.found is not None:
+    if engine and beam and package.found is not None:
         # The engines' modules import Beam and more.
         from ldpbeam.runners.of_engines import of_engine
 
         yield from of_engine(runner, master)
-
-
-def _pubsub() -> Iterator[Check]:
-    host = os.environ.get("PUBSUB_EMULATOR_HOST")
-    if host is not None:
-        yield Check(
-            f"Pub/Sub server at {host}",
-            "answers" if _listens(host) else None,
-            "start it, or unset PUBSUB_EMULATOR_HOST for Google's",
-        )
-
-
-def _listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host or "localhost", int(port)), timeout=3):
-            return True
-    except (OSError, ValueError):
-        return False
 
 
 def _temporary() -> Check:

@@ -72,8 +72,6 @@ JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
           "MISSING  Flink\n         name a cluster, as in --flink-master localhost:8081; "]),
         (f"--runner flink --flink-master {SILENT}", {"bin/java": JAVA_17}, 2,
          [f"MISSING  Flink at {SILENT}\n         {SILENT}: no Flink cluster answers there"]),
-        (f"PUBSUB_EMULATOR_HOST={SILENT}", {}, 2,
-         [f"MISSING  Pub/Sub server at {SILENT}\n         start it, or unset"]),
     ],
 )  # fmt: skip
 def test_what_an_engine_needs_is_here_or_missing(
