@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from importlib.resources import files
 
 from ldpbeam.answers.explain import explain
@@ -39,22 +40,23 @@ def explain_command(options: argparse.Namespace) -> int:
 
 def _print_mechanisms() -> None:
     """Print a line for each mechanism: its name, what it perturbs, and a summary."""
-    known = registered_mechanisms()
-    listed = [
+    _print_rows(
         {"name": name, "perturbs": KINDS[mechanism.domain_type], "summary": mechanism.summary}
-        for name, mechanism in known.items()
-    ]
-    document(listed)
-    for name, mechanism in known.items():
-        print(f"{name:<22}{KINDS[mechanism.domain_type]:<18}{mechanism.summary}")
+        for name, mechanism in registered_mechanisms().items()
+    )
 
 
 def _print_estimators() -> None:
     """Print a line for each estimator: its name and a summary."""
-    known = registered_estimators()
-    document([{"name": name, "summary": estimator.summary} for name, estimator in known.items()])
-    for name, estimator in known.items():
-        print(f"{name:<22}{estimator.summary}")
+    _print_rows({"name": name, "summary": of.summary} for name, of in registered_estimators().items())
+
+
+def _print_rows(given: Iterable[dict[str, str]]) -> None:
+    rows = list(given)
+    document(rows)
+    for row in rows:
+        *before, summary = row.values()
+        print("".join(f"{text:<22}" for text in before) + summary)
 
 
 def _print_counts(study: Study) -> None:

@@ -80,14 +80,6 @@ def test_reports_that_are_kept_elsewhere_are_named(tmp_path: Path) -> None:
         placed(StreamOutput(STUDY, "gs://bucket/out", ""), NOW)
 
 
-def test_a_run_of_an_older_version_is_refused(tmp_path: Path) -> None:
-    output = folder_of(tmp_path, {FIRST: None})
-    path = tmp_path / "runs" / FIRST / "run.json"
-    path.write_text(json.dumps({"run": FIRST}))
-    with pytest.raises(UserError, match="by an older version of ldpbeam"):
-        placed(output, NOW)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
