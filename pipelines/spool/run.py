@@ -41,7 +41,6 @@ from ldpbeam.transforms.reports.counts import DAMAGED, IN, NOT_BEGUN, OUT_OF_RAN
 from ldpbeam.transforms.reports.dead_letters import PLAIN, Disclosure, counts_of, disclosed, in_columns
 from ldpbeam.transforms.reports.validation import Validation
 from ldpbeam.transforms.segments import Stored, delete_others, write_panes, write_reports
-from ldpbeam.transforms.sources.arrivals import event_times
 from ldpbeam.transforms.sources.feeds import Clock, FeedBatch, OpenFeed
 from ldpbeam.transforms.sources.lag import Lag
 from ldpbeam.transforms.sources.watermarks import Watermarks
@@ -254,7 +253,7 @@ class Run:
         self.changed = True
         reached = self.marks.at()
         self.marks.take(
-            batch.partition, self.clock.elapsed(), event_times(batch), batch.oldest, batch.published
+            batch.partition, self.clock.elapsed(), batch.event_times, batch.oldest, batch.published
         )
         self.counts[IN] += sum(letter.reports for letter in batch.letters)
         self.counts.update({DAMAGED + path: 1 for path in batch.damaged if not self.counts[DAMAGED + path]})

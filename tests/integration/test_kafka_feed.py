@@ -21,7 +21,6 @@ from ldpbeam.inputs.kafka import KafkaRequest, reach, reach_destination, span_of
 from ldpbeam.inputs.kafka_brokers import EARLIEST, LATEST
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import kafka as feed_of_kafka
-from ldpbeam.transforms.sources.arrivals import event_times
 from ldpbeam.transforms.sources.batch_input import decoded_parts
 from ldpbeam.transforms.sources.feeds import FeedBatch, OpenFeed, elapsed
 from ldpbeam.transforms.sources.kafka import KafkaFeed
@@ -112,7 +111,7 @@ def test_no_report_of_a_partition_that_is_added_is_late(
                 send(1)
             watermarks.look(elapsed(), reading.state.silences)
             while (batch := reading.take()) is not None:
-                reached, times = watermarks.at(), event_times(batch)
+                reached, times = watermarks.at(), batch.event_times
                 count[batch.partition] += len(times)
                 late[batch.partition] += 0 if reached is None else int((times < reached).sum())
                 watermarks.take(batch.partition, elapsed(), times, batch.oldest, batch.published)

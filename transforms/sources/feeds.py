@@ -19,8 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from ldpbeam.schemas.reports.event_times import problems
 from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.lag import Lag
@@ -76,6 +79,13 @@ class FeedBatch(NamedTuple):
     def partition(self) -> int:
         """The partition of its messages; 0 if the feed has none."""
         return 0 if self.offsets is None else self.offsets.partition
+
+    @property
+    def event_times(self) -> NDArray[np.int64]:
+        """The event times in epoch milliseconds that validation accepts, one per report that has one."""
+        given = [batch.column("event_time").drop_null().to_numpy() for batch in self.batches]
+        times = np.concatenate([np.empty(0, dtype=np.int64), *given])
+        return np.asarray(times[problems(times) == 0])
 
 
 @dataclass(frozen=True)
