@@ -36,7 +36,7 @@ def study(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def perturb(command: Callable[..., Any], study: Path) -> Callable[..., Any]:
+def perturb(command: Any, study: Path) -> Callable[..., Any]:
     """Runs ``ldpbeam perturb`` with further options."""
     folder = study.parent
     return lambda *options: command(
@@ -45,7 +45,7 @@ def perturb(command: Callable[..., Any], study: Path) -> Callable[..., Any]:
     )  # fmt: skip
 
 
-def test_perturb_as_json(perturb: Callable[..., Any], study: Path) -> None:
+def test_perturb_as_json(perturb: Any, study: Path) -> None:
     ran = perturb("--json")
     found = json.loads(ran.out)
     assert [entry["service"] for entry in found["reports"]] == ["auction", "shop"]
@@ -56,9 +56,7 @@ def test_perturb_as_json(perturb: Callable[..., Any], study: Path) -> None:
     assert "drawn from a seed" in ran.err
 
 
-def test_estimate_and_rollup_as_json(
-    perturb: Callable[..., Any], command: Callable[..., Any], study: Path
-) -> None:
+def test_estimate_and_rollup_as_json(perturb: Any, command: Any, study: Path) -> None:
     perturb()
     folder = study.parent
     run = ("estimate", "--study", study, "--input", folder / "reports" / "*", "--output", folder / "out")
@@ -103,7 +101,7 @@ def test_quiet_leaves_out_notes_and_verbose_adds_times_and_what_the_engine_logs(
     assert [word for word in ("note", "warning", "reading: 0.0 s", "engine") if word in err] == said
 
 
-def test_what_there_is_as_json(command: Callable[..., Any], study: Path) -> None:
+def test_what_there_is_as_json(command: Any, study: Path) -> None:
     for name, known in (("mechanisms", registered_mechanisms()), ("estimators", registered_estimators())):
         found = json.loads(command("explain", f"--{name}", "--json").out)
         assert {entry["name"]: entry["summary"] for entry in found} == {
@@ -120,7 +118,7 @@ def test_what_there_is_as_json(command: Callable[..., Any], study: Path) -> None
 
 
 def test_the_command_after_it_prints_as_it_asks_itself(
-    command: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    command: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command("explain", "--mechanisms", "--json")
     assert not command("explain", "--mechanisms").out.startswith("[")

@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -187,7 +186,7 @@ def test_the_backfill_loop_goes_through_its_days(place: Place) -> None:
     ]
 
 
-def test_the_files_the_page_names_are_those_a_run_leaves(place: Place, command: Callable[..., Any]) -> None:
+def test_the_files_the_page_names_are_those_a_run_leaves(place: Place, command: Any) -> None:
     names = {"study.yaml": place.folder / "study.yaml", "reports/*": place.folder / "reports" / "*"}
     ran = command(
         *[names.get(own, place.folder / own if own == "out" else own) for own in first_command()[1:]]

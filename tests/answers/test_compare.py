@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import io
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -234,11 +233,7 @@ def test_values_of_a_truth_that_are_moved_or_left_out_are_said(
 
 
 def test_a_truth_of_other_people_and_a_group_field_that_no_report_has_are_said(
-    tmp_path: Path,
-    run_estimate: Callable[..., Any],
-    write_lines: Callable[..., Path],
-    make_people: Callable[..., Path],
-    small_text: str,
+    tmp_path: Path, run_estimate: Any, write_lines: Any, make_people: Any, small_text: str
 ) -> None:
     sent = [{"user_id": f"u{i}", "attribute": "x", "service": "a", "payload": 0.5} for i in range(3)]
     people = make_people(tmp_path / "people.csv", [0.2, 0.4], area=["north", "south"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def test_every_service_epsilon_estimate_and_window_is_named(commute_text: str) -
 
 
 def test_the_reports_a_service_sends_are_those_it_would_send(
-    commute_text: str, simulate: Callable[..., Any], commute: Any
+    commute_text: str, simulate: Any, commute: Any
 ) -> None:
     said = explain(commute_text)
     for sent in simulate(commute, "minutes", [0, 90, 180] * 2000, seed=1):
@@ -153,7 +152,7 @@ def test_of_the_versions_of_a_service_the_largest_epsilon_and_delta_are_spent(co
 
 
 def test_intervals_are_explained_with_the_methods_that_computed_them(
-    commute_text: str, simulate: Callable[..., Any], commute: Any
+    commute_text: str, simulate: Any, commute: Any
 ) -> None:
     attribute = commute.attribute("minutes")
     users = np.arange(300)

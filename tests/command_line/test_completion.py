@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ldpbeam.mechanisms import registered_mechanisms
 
 
 @pytest.fixture(scope="module")
-def script(command: Callable[..., Any]) -> str:
+def script(command: Any) -> str:
     """What ``ldpbeam --completion bash`` prints."""
     ran = command("--completion", "bash")
     assert (ran.code, ran.err) == (0, "")
@@ -54,9 +53,7 @@ def test_bash_completes_mechanisms_estimators_and_files(script: str, tmp_path: P
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_has_a_script_that_names_all_commands(
-    shell: str, command: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_every_shell_has_a_script_that_names_all_commands(shell: str, command: Any, tmp_path: Path) -> None:
     ran = command("--completion", shell)
     assert (ran.code, ran.err) == (0, "")
     assert all(name in ran.out for name in COMMANDS)

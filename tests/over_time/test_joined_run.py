@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ def a_day(folder: Path) -> Path:
 
 
 def test_a_run_estimates_the_day_beside_its_hours_and_keeps_it_to_its_owner(
-    tmp_path: Path, command: Callable[..., Any]
+    tmp_path: Path, command: Any
 ) -> None:
     reports = a_day(tmp_path)
     given = ["--study", str(tmp_path / "study.yaml"), "--input", str(reports)]
@@ -70,9 +69,7 @@ def test_a_run_estimates_the_day_beside_its_hours_and_keeps_it_to_its_owner(
     assert {**again, "run": ""} == {**day, "run": ""}
 
 
-def test_a_span_that_cuts_a_day_says_that_its_users_are_not_joined(
-    tmp_path: Path, command: Callable[..., Any]
-) -> None:
+def test_a_span_that_cuts_a_day_says_that_its_users_are_not_joined(tmp_path: Path, command: Any) -> None:
     given = ["--study", str(tmp_path / "study.yaml"), "--input", str(a_day(tmp_path))]
     ends = ["--from", "2026-11-20T06:00:00Z", "--to", "2026-11-21T00:00:00Z"]
     ran = command("estimate", *given, *ends, "--output", str(tmp_path / "out"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,9 +198,7 @@ attributes:
 
 
 # Where it needs the file, and where not: tests/pipelines/test_refusals.
-def test_perturb_gives_each_user_a_key_of_the_device_key_file(
-    tmp_path: Path, command: Callable[..., Any]
-) -> None:
+def test_perturb_gives_each_user_a_key_of_the_device_key_file(tmp_path: Path, command: Any) -> None:
     (tmp_path / "study.yaml").write_text(PERTURB)
     (tmp_path / "people.csv").write_text("who,x\n" + "".join(f"u{k},a\n" for k in range(40)))
     (tmp_path / "key").write_bytes(KEY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ def test_roll_ups_of_fresh_noise_have_the_intervals_that_they_had(tmp_path: Path
     assert of_several_windows(Question(plain, statistic, ("app",), windows=3), answer) is answer
 
 
-def test_the_command_warns_writes_it_and_tests_no_fit(tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_the_command_warns_writes_it_and_tests_no_fit(tmp_path: Path, command: Any) -> None:
     fleet, rng = FLEETS["grr"], np.random.default_rng(8)
     payloads = fleet.payloads(np.repeat(rng.integers(0, 8, (PEOPLE, 1)), 4, axis=1), rng)
     (tmp_path / "study.yaml").write_text(fleet.text(fleet.service))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def statistics(folder: Path, run: str = "") -> dict[Any, Any]:
 
 @pytest.mark.parametrize("write", [in_lines, in_parquet])
 def test_records_of_a_mended_study_count_as_if_it_had_been_right_from_the_start(
-    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any], write: Any
+    tmp_path: Path, run_estimate: Any, command: Any, write: Any
 ) -> None:
     given = write(tmp_path / "in.reports")
     expected = run_estimate(tmp_path / "right", STUDY, [given], *COLUMNS, *ALL)
@@ -114,7 +113,7 @@ def test_records_of_a_mended_study_count_as_if_it_had_been_right_from_the_start(
 
 
 def test_letters_in_two_folders_count_once_and_what_is_not_kept_is_told(
-    tmp_path: Path, run_estimate: Callable[..., Any], command: Callable[..., Any]
+    tmp_path: Path, run_estimate: Any, command: Any
 ) -> None:
     given = in_lines(tmp_path / "in.jsonl")
     kept = run_estimate(tmp_path / "kept", STUDY, [given], *KEEP)
@@ -163,10 +162,7 @@ def letters_of(folder: Path, letters: list[tuple[str, bytes, int]]) -> None:
 
 
 def test_messages_of_every_form_are_read_again_and_what_no_study_mends_is_not_decoded(
-    tmp_path: Path,
-    run_estimate: Callable[..., Any],
-    command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, run_estimate: Any, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_schemas, "TRIES_SECONDS", 0.001)
     kept = run_estimate(tmp_path / "kept", STUDY, [in_lines(tmp_path / "in.jsonl")], *KEEP).path

@@ -35,16 +35,14 @@ PEOPLE = 20_000
 
 
 @pytest.fixture(scope="module")
-def sent(simulate: Callable[..., Any]) -> list[Any]:
+def sent(simulate: Any) -> list[Any]:
     """Three hours of reports of 20,000 people to both services."""
     values = np.random.default_rng(1).beta(2, 5, PEOPLE)
     return simulate(parse_study(TWO), "x", values, seed=2, start=START, spread=3 * 3_600_000)
 
 
 @pytest.fixture
-def estimated(
-    tmp_path: Path, write_reports: Callable[..., Any], run_estimate: Callable[..., Any]
-) -> Callable[..., Any]:
+def estimated(tmp_path: Path, write_reports: Any, run_estimate: Any) -> Callable[..., Any]:
     """Runs ``estimate`` on what was sent."""
 
     def run(text: str, sent: list[Any], *options: object, name: str = "run", kind: str = "avro") -> Any:
@@ -54,9 +52,7 @@ def estimated(
     return run
 
 
-def test_a_clean_run_says_so_in_one_line_and_lists_its_tests(
-    estimated: Callable[..., Any], sent: list[Any]
-) -> None:
+def test_a_clean_run_says_so_in_one_line_and_lists_its_tests(estimated: Any, sent: list[Any]) -> None:
     ran = estimated(TWO, sent)
     assert (ran.code, ran.err) == (0, "")
     assert "all 3 tests of fit passed" in ran.out
@@ -73,9 +69,7 @@ def test_a_clean_run_says_so_in_one_line_and_lists_its_tests(
     assert all(0.01 < entry["p_value"] <= 1.0 for entry in found["tests"])
 
 
-def test_another_epsilon_is_a_warning_and_no_other_exit_code(
-    estimated: Callable[..., Any], sent: list[Any]
-) -> None:
+def test_another_epsilon_is_a_warning_and_no_other_exit_code(estimated: Any, sent: list[Any]) -> None:
     # JSON lines do not state the epsilon that they were made with.
     ran = estimated(TWO.replace("square_wave, epsilon: 1.0", "square_wave, epsilon: 0.8"), sent, kind="jsonl")
     assert ran.code == 0
@@ -98,7 +92,7 @@ def test_reports_that_no_client_can_send_have_a_warning_of_their_own(
 
 
 def test_groups_are_tested_alone_and_together_few_warnings_are_printed_and_roll_ups_test_again(
-    estimated: Callable[..., Any], sent: list[Any], command: Callable[..., Any], tmp_path: Path
+    estimated: Any, sent: list[Any], command: Any, tmp_path: Path
 ) -> None:
     regions = pa.array(["north", "south", "east"]).take(np.arange(PEOPLE) % 3)
     flipped = [replace(sent[0], extras={"region": regions})]

@@ -41,9 +41,7 @@ _RUN = re.compile(r"\b(\d{8}T\d{6}Z-[0-9a-f]{8}|[0-9a-f]{16,})\b")
 
 
 @pytest.fixture(scope="module")
-def here(
-    tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any], write_lines: Callable[..., Path]
-) -> Path:
+def here(tmp_path_factory: pytest.TempPathFactory, command: Any, write_lines: Any) -> Path:
     """A folder with one of each thing that a command reads."""
     place = tmp_path_factory.mktemp("here")
     ledger = "ledger: {period: 30d}\n"
@@ -108,7 +106,7 @@ def outcome(line: str, form: str, place: Path, command: Callable[..., Any], stan
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.split()[0])
 def test_a_path_is_the_same_however_it_is_written(
-    line: str, here: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    line: str, here: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pretend(run: Any, request: Any, output: Any, stopping: Any) -> bool:
         names = [os.path.realpath(path) for path, _ in match(run.feed.feed.patterns)]

@@ -27,14 +27,14 @@ DATA = "price,cut,when,Total cost\n" + "".join(
 
 
 @pytest.fixture
-def init(command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def init(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Runs ``ldpbeam init`` in a folder that has a file of data."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stones.csv").write_text(DATA)
     return lambda *options: command("init", *options)
 
 
-def test_a_file_and_a_column_make_a_study(init: Callable[..., Any], command: Any, tmp_path: Path) -> None:
+def test_a_file_and_a_column_make_a_study(init: Any, command: Any, tmp_path: Path) -> None:
     ran = init("stones.csv", "--attribute", "price", "--epsilon", "0.5")
     assert ran.code == 0, ran.err
     study = read_study(tmp_path / "study.yaml")
@@ -49,7 +49,7 @@ def test_a_file_and_a_column_make_a_study(init: Callable[..., Any], command: Any
     assert command("explain", "--study", "study.yaml").code == 0
 
 
-def test_yes_of_older_scripts_is_taken_and_changes_nothing(init: Callable[..., Any], tmp_path: Path) -> None:
+def test_yes_of_older_scripts_is_taken_and_changes_nothing(init: Any, tmp_path: Path) -> None:
     written = []
     for more in ((), ("--yes",)):
         assert init("--attribute", "x", "--range", "0", "1", *more).code == 0
@@ -58,7 +58,7 @@ def test_yes_of_older_scripts_is_taken_and_changes_nothing(init: Callable[..., A
     assert written[0] == written[1]
 
 
-def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) -> None:
+def test_what_it_prints_next_can_be_run(init: Any, command: Any) -> None:
     asked = ("--attribute", "Total cost", "--windows", "1h", "--groups", "cut")
     ran = init("stones.csv", *asked, "--json")
     found = json.loads(ran.out)
@@ -74,7 +74,7 @@ def test_what_it_prints_next_can_be_run(init: Callable[..., Any], command: Any) 
 
 @pytest.mark.parametrize("more", [(), ("--windows", "1h"), ("--users", "none")])
 def test_columns_of_persons_and_times_are_named_in_what_comes_next(
-    init: Callable[..., Any], command: Any, tmp_path: Path, more: tuple[str, ...]
+    init: Any, command: Any, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     rows = (f"u{place % 9},2026-11-20T10:{place:02}:00+01:00,{place / 7}" for place in range(60))
     (tmp_path / "trips.csv").write_text("\n".join(["User ID,created_at,price", *rows]))
@@ -87,9 +87,7 @@ def test_columns_of_persons_and_times_are_named_in_what_comes_next(
     assert done.code == 0, done.err
 
 
-def test_a_field_makes_groups_and_publish_stands_as_a_comment(
-    init: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_field_makes_groups_and_publish_stands_as_a_comment(init: Any, tmp_path: Path) -> None:
     assert init("--attribute", "x", "--range", "0", "1", "--groups", "a: b").code == 0
     study = read_study(tmp_path / "study.yaml")
     assert study.groups is not None and study.groups.field == "a: b"
@@ -104,7 +102,7 @@ def test_a_field_makes_groups_and_publish_stands_as_a_comment(
 
 @pytest.mark.parametrize("domain", [("--range", "0", "1"), ("--categories", "a", "b", "c")])
 def test_what_clients_reveal_over_windows_stands_as_comments_that_a_study_can_have(
-    domain: tuple[str, ...], init: Callable[..., Any], tmp_path: Path
+    domain: tuple[str, ...], init: Any, tmp_path: Path
 ) -> None:
     assert init("--attribute", "x", *domain, "--windows", "1h").code == 0
     text = (tmp_path / "study.yaml").read_text()
@@ -119,16 +117,14 @@ def test_what_clients_reveal_over_windows_stands_as_comments_that_a_study_can_ha
         assert (f"# {key}:" in text) == said
 
 
-def test_texts_are_categories_and_what_yaml_reads_otherwise_is_quoted(
-    init: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_texts_are_categories_and_what_yaml_reads_otherwise_is_quoted(init: Any, tmp_path: Path) -> None:
     assert init("stones.csv", "--attribute", "cut").code == 0
     study = read_study(tmp_path / "study.yaml")
     assert study.attribute("cut").domain == Categories(("Fair", "Very Good", "no"))
     assert [version.mechanism.name for version in study.attribute("cut").versions] == ["grr"]
 
 
-def test_options_alone_make_a_study_that_knows_no_data(init: Callable[..., Any], tmp_path: Path) -> None:
+def test_options_alone_make_a_study_that_knows_no_data(init: Any, tmp_path: Path) -> None:
     ran = init(
         "--attribute", "minutes", "--range", "0", "180", "--services", "maps", "taxi=piecewise",
         "--epsilon", "2", "--windows", "1h", "--name", "commute", "-o", "deep/commute.yaml",
@@ -148,9 +144,7 @@ def test_options_alone_make_a_study_that_knows_no_data(init: Callable[..., Any],
 
 
 @pytest.mark.parametrize("windows", ["none", "1h"])
-def test_a_file_without_user_ids_makes_a_study_without_users(
-    windows: str, init: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_file_without_user_ids_makes_a_study_without_users(windows: str, init: Any, tmp_path: Path) -> None:
     asked = ("--attribute", "price", "--windows", windows, "-o")
     ran = init("stones.csv", *asked, "none.yaml")
     assert "no column is a user id, so the study says users: none" in ran.err
@@ -168,7 +162,7 @@ def test_a_file_without_user_ids_makes_a_study_without_users(
     assert read_study(tmp_path / "ids.yaml").without_users == ("price",)
 
 
-def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_first_line_names_a_schema_that_takes_the_study(init: Any, tmp_path: Path) -> None:
     assert init("--attribute", "x", "--categories", "a", "b").code == 0
     text = (tmp_path / "study.yaml").read_text()
     first = text.splitlines()[0]
@@ -196,7 +190,7 @@ def test_the_first_line_names_a_schema_that_takes_the_study(init: Callable[..., 
     ],
 )
 def test_a_step_is_proposed_where_all_values_are_its_multiples(
-    numbers: list[float], expected: Numeric, init: Callable[..., Any], tmp_path: Path
+    numbers: list[float], expected: Numeric, init: Any, tmp_path: Path
 ) -> None:
     pq.write_table(pa.table({"x": pa.array([*numbers] * 5)}), tmp_path / "x.parquet")
     ran = init("x.parquet", "--attribute", "x")
@@ -224,7 +218,7 @@ CODES = ["12e03", "374e949253", "1E6", "-1e-3", "1_000", "0x1F", "007", ".5e1", 
 
 @pytest.mark.parametrize(("code", "other"), [*((code, "other") for code in CODES), ("true", "FALSE")])
 def test_categories_like_other_values_are_those_of_the_file(
-    init: Callable[..., Any], tmp_path: Path, code: str, other: str
+    init: Any, tmp_path: Path, code: str, other: str
 ) -> None:
     (tmp_path / "codes.csv").write_text(f"v\n{code}\n{other}\n")
     ran = init("codes.csv", "--attribute", "v", "--epsilon", "1", "--yes")
@@ -240,7 +234,7 @@ def test_an_empty_text_of_a_parquet_file_is_no_category(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", [1, 10**6, 10**12])
 def test_whole_numbers_of_more_digits_than_a_float_has_are_a_range_or_refused(
-    init: Callable[..., Any], tmp_path: Path, step: int
+    init: Any, tmp_path: Path, step: int
 ) -> None:
     numbers = [2**53 + 1 + index * step for index in range(100)]
     (tmp_path / "large.csv").write_text("v\n" + "".join(f"{number}\n" for number in numbers))
@@ -275,7 +269,7 @@ def test_a_range_that_few_values_fill_has_another_proposal(
 
 @pytest.mark.parametrize("ends", [(-1e308, 1e308), (0.0, 5e-324), (1e308, 1e308)])
 def test_numbers_that_make_no_range_are_one_sentence(
-    ends: tuple[float, float], init: Callable[..., Any], tmp_path: Path
+    ends: tuple[float, float], init: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "wide.csv").write_text("v\n{!r}\n{!r}\n".format(*ends))
     ran = init("wide.csv", "--attribute", "v")
@@ -296,7 +290,7 @@ def test_a_table_that_is_none_of_ours_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1_700_000_000])
-def test_a_range_of_an_outlier_is_warned_of(start: int, init: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_range_of_an_outlier_is_warned_of(start: int, init: Any, tmp_path: Path) -> None:
     rows = "".join(f"{start + value}\n" for value in (*range(1, 100), 5_000))
     (tmp_path / "tail.csv").write_text("v\n" + rows)
     ran = init("tail.csv", "--attribute", "v")

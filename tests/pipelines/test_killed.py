@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ sys.exit(main(command))
 
 
 @pytest.fixture
-def given(tmp_path: Path, write_lines: Callable[..., Path]) -> list[str]:
+def given(tmp_path: Path, write_lines: Any) -> list[str]:
     """A command with reports of six hours, some of them bad."""
     (tmp_path / "study.yaml").write_text(f"{SMALL}windows: {{size: 1h}}\n")
     records = [

@@ -7,7 +7,6 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def test_a_mistake_of_ours_in_the_handling_of_an_error_is_ours() -> None:
 
 
 @pytest.fixture
-def given(tmp_path: Path, small_text: str, write_lines: Callable[..., Path]) -> list[object]:
+def given(tmp_path: Path, small_text: str, write_lines: Any) -> list[object]:
     """A command with two hundred reports."""
     (tmp_path / "study.yaml").write_text(small_text)
     record = {"attribute": "x", "service": "a", "event_time": 1_800_000_000_000, "payload": 0.5}

@@ -69,9 +69,7 @@ def read(path: Path, study: str = COLOURS) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def perturb(
-    tmp_path: Path, command: Callable[..., Any], make_people: Callable[..., Path]
-) -> Callable[..., Any]:
+def perturb(tmp_path: Path, command: Any, make_people: Any) -> Callable[..., Any]:
     """Runs the command on some values: gives what it said and each service's reports."""
     places = iter(range(100))
 
@@ -94,7 +92,7 @@ VALUES = ["red", "green", "blue", "0", "red"]
 
 
 @pytest.mark.parametrize("users", [None, ["ann", "zoë", "a name of 16 b", "16 characters ok", "x"]])
-def test_every_format_carries_the_same_reports(perturb: Callable[..., Any], users: list[str] | None) -> None:
+def test_every_format_carries_the_same_reports(perturb: Any, users: list[str] | None) -> None:
     columns: dict[str, Any] = {"region": ["north", "", "sixteen letters!", "south", "x"]}
     options: list[object] = ["--seed", 5, "--start", "2026-11-20T10:00:00.25Z", "--group-column", "region"]
     if users:
@@ -114,7 +112,7 @@ def test_every_format_carries_the_same_reports(perturb: Callable[..., Any], user
             assert [row["user_id"] for row in rows] == [user.encode() for user in users]
 
 
-def test_without_a_seed_two_runs_differ_and_with_one_they_are_for_tests(perturb: Callable[..., Any]) -> None:
+def test_without_a_seed_two_runs_differ_and_with_one_they_are_for_tests(perturb: Any) -> None:
     seeds = ((), (), ("--seed", 7), ("--seed", 7), ("--seed", 8))
     runs = [perturb(COLOURS, "colour", VALUES * 20, "--start", START, *seed) for seed in seeds]
     (one, secure), (_, again), (tests, seeded), (_, repeated), (_, other) = runs
@@ -140,10 +138,7 @@ def test_reports_of_a_service_are_replaced_if_asked_and_no_others(tmp_path: Path
 
 
 def test_a_command_that_is_interrupted_leaves_no_reports(
-    tmp_path: Path,
-    command: Callable[..., Any],
-    make_people: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, command: Any, make_people: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = perturb_command.write_reports
 
@@ -164,7 +159,7 @@ def test_a_command_that_is_interrupted_leaves_no_reports(
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_people_may_not_expect_is_said(perturb: Callable[..., Any]) -> None:
+def test_what_people_may_not_expect_is_said(perturb: Any) -> None:
     study = COLOURS.replace('{categories: [red, green, blue, "0"]}', "{numeric: [0, 10]}")
     study = study.replace("grr", "laplace").replace("{estimator: em}", "{estimator: ems}")
     users = ["ann", "ann", "bob", "eve"]
@@ -182,9 +177,7 @@ def test_what_people_may_not_expect_is_said(perturb: Callable[..., Any]) -> None
     assert "clipped to it" not in ran.err
 
 
-def test_one_person_has_one_user_id_and_one_time_at_every_service(
-    perturb: Callable[..., Any], commute_text: str
-) -> None:
+def test_one_person_has_one_user_id_and_one_time_at_every_service(perturb: Any, commute_text: str) -> None:
     _, found = perturb(commute_text, "minutes", range(100), "--start", START, "--spread", "3h")
     keys = [[(row["user_id"], row["event_time"]) for row in found[s]] for s in ("maps", "taxi", "survey")]
     assert keys[0] == keys[1] == keys[2]
@@ -192,9 +185,7 @@ def test_one_person_has_one_user_id_and_one_time_at_every_service(
     assert {len(user) for user, _ in keys[0]} == {16}
 
 
-def test_times_come_from_their_column_or_are_spread_from_the_start(
-    perturb: Callable[..., Any], commute_text: str
-) -> None:
+def test_times_come_from_their_column_or_are_spread_from_the_start(perturb: Any, commute_text: str) -> None:
     _, found = perturb(commute_text, "minutes", [1], "--time-column", "t", t=[START + 1])
     assert [row["event_time"] for row in found["maps"]] == [START + 1]
     options = ("--start", "2026-11-20T10:00:00Z", "--spread", "2s", "--seed", 1)
@@ -206,7 +197,7 @@ def test_times_come_from_their_column_or_are_spread_from_the_start(
     assert stats.chisquare(np.bincount(spread // 500, minlength=4)).pvalue > 1e-4
 
 
-def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], commute_text: str) -> None:
+def test_versions_by_time_have_their_own_epsilon(perturb: Any, commute_text: str) -> None:
     text = commute_text.replace(
         "maps:   {mechanism: square_wave, epsilon: 1.0}",
         "maps: {mechanism: piecewise, versions: {old: {epsilon: 0.5, until: '2026-11-20T11:00:00Z'}, "
@@ -222,7 +213,7 @@ def test_versions_by_time_have_their_own_epsilon(perturb: Callable[..., Any], co
     assert len(early) + len(late) == 2000
 
 
-def test_reports_are_those_of_the_client_of_the_library(simulate: Callable[..., Any], commute: Study) -> None:
+def test_reports_are_those_of_the_client_of_the_library(simulate: Any, commute: Study) -> None:
     values, users = [0.0, 45.0, 180.0] * 20, [f"user {number}" for number in range(60)]
     for sent in simulate(commute, "minutes", values, users=users, seed=3, start=START, spread=3_600_000):
         rng = uniforms_for(3, f"minutes/{sent.service}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -280,9 +279,7 @@ def test_a_command_line_that_cannot_be_is_refused_with_a_sentence(line: str, sen
         ("frobnicate", r"ldpbeam: unknown command 'frobnicate'; there are: init, explain, .*\n"),
     ],
 )  # fmt: skip
-def test_the_program_says_one_sentence_and_ends_with_2(
-    line: str, said: str, command: Callable[..., Any]
-) -> None:
+def test_the_program_says_one_sentence_and_ends_with_2(line: str, said: str, command: Any) -> None:
     ran = command(*shlex.split(line))
     assert (ran.code, ran.out) == (2, "")
     assert re.fullmatch(said, ran.err)

@@ -87,9 +87,7 @@ def within(given: Given, start: int, stop: int) -> Given:
     return [(path, s) for path, s in given if s.window and ends[0] <= s.window[0] < ends[1]]
 
 
-def test_a_day_of_hours_is_what_merging_them_by_hand_gives(
-    hours: Callable[..., Given], tmp_path: Path, command: Callable[..., Any]
-) -> None:
+def test_a_day_of_hours_is_what_merging_them_by_hand_gives(hours: Any, tmp_path: Path, command: Any) -> None:
     parts = hours()
     assert len({path for path, _ in parts}) == 24
     (tmp_path / "study.yaml").write_text(TEXT.replace("{estimator: ivw}", "{estimator: ems, services: [b]}"))
@@ -111,7 +109,7 @@ def test_a_day_of_hours_is_what_merging_them_by_hand_gives(
     assert {record["window_start"] for record in records} == {"2026-11-20T00:00:00Z"}
 
 
-def test_in_steps_or_at_once_is_the_same(hours: Callable[..., Given], tmp_path: Path) -> None:
+def test_in_steps_or_at_once_is_the_same(hours: Any, tmp_path: Path) -> None:
     given = hours()
     at_once = rolled_up(STUDY, given, cells=Cells(DAY)).snapshots
     six = rolled_up(STUDY, given, cells=Cells(DAY // 4))
@@ -120,7 +118,7 @@ def test_in_steps_or_at_once_is_the_same(hours: Callable[..., Given], tmp_path: 
     assert in_steps == at_once
 
 
-def test_regions_become_a_total(hours: Callable[..., Given]) -> None:
+def test_regions_become_a_total(hours: Any) -> None:
     both = hours("north", 0) + hours("south", 1)
     found = rolled_up(STUDY, both, total=True)
     (snapshot,) = found.snapshots
@@ -131,7 +129,7 @@ def test_regions_become_a_total(hours: Callable[..., Given]) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_two_panes_the_last_stands(order: int, hours: Callable[..., Given]) -> None:
+def test_of_two_panes_the_last_stands(order: int, hours: Any) -> None:
     first = within(hours(), 0, 1)
     late = [
         ("late", replace(s, pane_index=1, pane_timing="late", statistic=merge([s.statistic, s.statistic])))
@@ -141,7 +139,7 @@ def test_of_two_panes_the_last_stands(order: int, hours: Callable[..., Given]) -
     assert by_group(found) == by_group(s for _, s in late)
 
 
-def test_two_panes_of_one_index_that_differ_are_refused(hours: Callable[..., Given]) -> None:
+def test_two_panes_of_one_index_that_differ_are_refused(hours: Any) -> None:
     ((path, one), *_) = hours(people=200)
     other = replace(one, statistic=merge([one.statistic, one.statistic]))
     said = "two different snapshots of one run, attribute, window and pane.* If two machines ran the same"
@@ -149,7 +147,7 @@ def test_two_panes_of_one_index_that_differ_are_refused(hours: Callable[..., Giv
         rolled_up(STUDY, [(path, one), ("other", other)])
 
 
-def test_a_roll_up_beside_one_of_its_parts_is_refused(hours: Callable[..., Given], tmp_path: Path) -> None:
+def test_a_roll_up_beside_one_of_its_parts_is_refused(hours: Any, tmp_path: Path) -> None:
     given = hours()
     day = written(tmp_path / "day", rolled_up(STUDY, given, cells=Cells(DAY)).snapshots, "day")
     morning = rolled_up(STUDY, within(given, 0, 10), cells=Cells(DAY // 2)).snapshots
@@ -158,7 +156,7 @@ def test_a_roll_up_beside_one_of_its_parts_is_refused(hours: Callable[..., Given
             rolled_up(STUDY, day + others, cells=Cells(DAY))
 
 
-def test_equal_statistics_of_two_runs_are_refused(hours: Callable[..., Given]) -> None:
+def test_equal_statistics_of_two_runs_are_refused(hours: Any) -> None:
     with pytest.raises(UserError, match="two runs have exactly equal counts, so both count the same reports"):
         rolled_up(STUDY, hours("one", 3) + hours("other", 3))
 
@@ -172,14 +170,12 @@ def test_equal_statistics_of_two_runs_are_refused(hours: Callable[..., Given]) -
         (("  x:", "  y:"), "of attribute 'x', which the study does not have"),
     ],
 )
-def test_statistics_of_other_channels_are_refused(
-    change: tuple[str, str], message: str, hours: Callable[..., Given]
-) -> None:
+def test_statistics_of_other_channels_are_refused(change: tuple[str, str], message: str, hours: Any) -> None:
     with pytest.raises(UserError, match=message):
         rolled_up(parse_study(TEXT.replace(*change)), hours(people=200))
 
 
-def test_windows_that_do_not_fit_or_slide_are_refused(hours: Callable[..., Given]) -> None:
+def test_windows_that_do_not_fit_or_slide_are_refused(hours: Any) -> None:
     with pytest.raises(UserError, match="does not lie in one of 90m"):
         rolled_up(STUDY, hours(people=200), cells=Cells(90 * 60_000))
     sliding = TEXT.replace("{size: 1h}", "{size: 2h, period: 1h}")
@@ -188,7 +184,7 @@ def test_windows_that_do_not_fit_or_slide_are_refused(hours: Callable[..., Given
 
 
 def test_every_other_kind_of_file_is_refused_in_one_sentence(
-    tmp_path: Path, simulate: Callable[..., Any], write_reports: Callable[..., list[Path]]
+    tmp_path: Path, simulate: Any, write_reports: Any
 ) -> None:
     (reports, _) = write_reports(
         tmp_path / "reports", simulate(STUDY, "x", np.full(50, 0.5), groups=["n"] * 50)
@@ -217,7 +213,7 @@ def test_every_other_kind_of_file_is_refused_in_one_sentence(
 
 
 def test_names_without_a_folder_and_with_brackets_are_found(
-    hours: Callable[..., Given], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hours: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = hours(people=50)
     monkeypatch.chdir(tmp_path / "north" / "statistics")
@@ -225,9 +221,7 @@ def test_names_without_a_folder_and_with_brackets_are_found(
     assert len(read_all(["[1].avro"])) + len(read_all(["day-*.avro"])) == len(given)
 
 
-def test_what_a_killed_run_left_half_written_is_in_no_roll_up(
-    hours: Callable[..., Given], tmp_path: Path
-) -> None:
+def test_what_a_killed_run_left_half_written_is_in_no_roll_up(hours: Any, tmp_path: Path) -> None:
     given = hours(people=50)
     statistics = tmp_path / "north" / "statistics"
     half = statistics / f".{min(statistics.iterdir()).name}.{'0' * 32}"

@@ -5,7 +5,6 @@ What stamps say, and of which reports: tests/schemas/test_stamps, tests/transfor
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ OTHER = STUDY.replace("piecewise, epsilon: 1.0", "piecewise, epsilon: 0.5")
 
 
 @pytest.fixture
-def written(tmp_path: Path, simulate: Callable[..., Any], write_reports: Callable[..., Any]) -> Any:
+def written(tmp_path: Path, simulate: Any, write_reports: Any) -> Any:
     """Writes what clients of a study send: (the study, the format); gives the files."""
 
     def write(text: str, kind: str, **options: Any) -> list[Path]:

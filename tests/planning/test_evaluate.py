@@ -35,7 +35,7 @@ SMALL = (
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any]) -> Path:
+def small(tmp_path_factory: pytest.TempPathFactory, command: Any) -> Path:
     """A folder with the study and, in ``out``, what one process left of a small evaluation."""
     folder = tmp_path_factory.mktemp("evaluated")
     (folder / "study.yaml").write_text(STUDY)
@@ -82,12 +82,12 @@ def test_a_trial_computes_no_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     assert errors == without
 
 
-def test_processes_change_no_number(small: Path, folder: Path, command: Callable[..., Any]) -> None:
+def test_processes_change_no_number(small: Path, folder: Path, command: Any) -> None:
     evaluated(command, folder, *SMALL, "--processes", 2)
     assert table(folder) == table(small)
 
 
-def test_people_may_come_from_a_file(folder: Path, command: Callable[..., Any]) -> None:
+def test_people_may_come_from_a_file(folder: Path, command: Any) -> None:
     for value in (20, 70):
         (folder / "people.csv").write_text("m\n" + f"{value}\n" * 50)
         ran = evaluated(
@@ -130,7 +130,7 @@ def test_the_library_gives_the_rows_of_the_command(small: Path) -> None:
     assert {(row["population"], row["standard_error"]) for row in of_values.rows} == {("data", None)}
 
 
-def test_mechanisms_are_tried_beside_estimators(folder: Path, command: Callable[..., Any]) -> None:
+def test_mechanisms_are_tried_beside_estimators(folder: Path, command: Any) -> None:
     ran = evaluated(
         command, folder, "--population", "skewed", "--epsilons", "1", "4", "--users", "4000", "--trials", "3",
         "--mechanisms", "piecewise,stochastic_rounding", "--estimators", "ivw", "ua", "--no-figures",

@@ -43,13 +43,13 @@ attributes:
 
 
 @pytest.fixture
-def plan(command: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+def plan(command: Any, tmp_path: Path) -> Callable[..., Any]:
     """Runs ``ldpbeam plan`` on the study."""
     (tmp_path / "study.yaml").write_text(STUDY)
     return lambda *options: command("plan", "--study", tmp_path / "study.yaml", *options)
 
 
-def test_errors_fall_with_the_root_of_the_people(plan: Callable[..., Any]) -> None:
+def test_errors_fall_with_the_root_of_the_people(plan: Any) -> None:
     few, many = (json.loads(plan("--users", n, "--json").out) for n in (1_000, 100_000))
     assert [line["attribute"] for line in few] == [
         "minutes", "minutes", "app", "pulse.morning", "pulse.evening",
@@ -59,7 +59,7 @@ def test_errors_fall_with_the_root_of_the_people(plan: Callable[..., Any]) -> No
         assert other["least_error"] == pytest.approx(one["least_error"] / 10)
 
 
-def test_it_says_the_finest_detail_and_how_wide_certain_intervals_will_be(plan: Callable[..., Any]) -> None:
+def test_it_says_the_finest_detail_and_how_wide_certain_intervals_will_be(plan: Any) -> None:
     few, many = (json.loads(plan("--users", n, "--json").out) for n in (10_000, 80_000))
     # It falls as the cube root of the people: to a half.
     assert 0.4 < many[1]["finest_detail"] / few[1]["finest_detail"] < 0.6
@@ -82,7 +82,7 @@ def test_a_simulated_mean_is_as_far_off_as_the_formula_says() -> None:
     assert formula.least_error * scale - slack <= simulated["average"] <= formula.error * scale + slack
 
 
-def test_a_coordinate_has_the_error_of_its_part_of_the_people(plan: Callable[..., Any]) -> None:
+def test_a_coordinate_has_the_error_of_its_part_of_the_people(plan: Any) -> None:
     ran = plan("--users", 3_000, "--attribute", "pulse", "--error", 0.1, "--json")
     variance = Piecewise(1.0).variance(np.linspace(0.0, 1.0, 1_001))
     for line in json.loads(ran.out):
@@ -101,9 +101,7 @@ def test_an_estimate_that_has_no_mean_of_some_people_has_the_errors_of_others() 
     assert 0 < sum(row["trials"] for row in rows) < 3 * len(names_for(Numeric(0.0, 1.0)))
 
 
-def test_a_bound_that_is_not_computed_is_not_said_to_be_none(
-    command: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_bound_that_is_not_computed_is_not_said_to_be_none(command: Any, tmp_path: Path) -> None:
     services = "services: {a: {mechanism: grr, epsilon: 1}}\n    estimates: {shares: {estimator: norm_sub}}"
     attributes = "".join(
         f"  {name}:\n    domain: {{categories: {categories}}}\n    {services}\n"
@@ -118,15 +116,13 @@ def test_a_bound_that_is_not_computed_is_not_said_to_be_none(
 
 
 @pytest.mark.parametrize("many", ["repeats: all", "duplicates: keep"])
-def test_fake_users_who_count_several_times_have_no_bound(
-    command: Callable[..., Any], tmp_path: Path, many: str
-) -> None:
+def test_fake_users_who_count_several_times_have_no_bound(command: Any, tmp_path: Path, many: str) -> None:
     (tmp_path / "study.yaml").write_text(f"{many}\n{STUDY}")
     lines = json.loads(command("plan", "--study", tmp_path / "study.yaml", "--users", 300, "--json").out)
     assert lines and all(line["one_percent_fake"] is None for line in lines)
 
 
-def test_what_has_no_formula_is_named(plan: Callable[..., Any]) -> None:
+def test_what_has_no_formula_is_named(plan: Any) -> None:
     ran = plan("--users", 300)
     assert "'apps' has no line, because its error has no formula: ldpbeam evaluate measures it" in ran.out
     assert "'minutes' has no line" not in ran.out
@@ -142,7 +138,7 @@ pairs: {all: [bytes, size, app]}
 """
 
 
-def test_scales_and_pairs_have_no_formula(command: Callable[..., Any], tmp_path: Path) -> None:
+def test_scales_and_pairs_have_no_formula(command: Any, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(PAIRED)
     said = command("plan", "--study", tmp_path / "study.yaml", "--users", 400).out
     for name in ("bytes", "all.bytes_app"):
@@ -197,13 +193,13 @@ attributes:
 @pytest.mark.parametrize(
     ("error", "people"), [("1e300", 1), ("1e-5", None), ("1e-300", None), ("5e-324", None)]
 )
-def test_any_error_has_a_number_of_people(plan: Callable[..., Any], error: str, people: int | None) -> None:
+def test_any_error_has_a_number_of_people(plan: Any, error: str, people: int | None) -> None:
     asked = ("--users", 10, "--attribute", "minutes", "--error", error)
     assert {line["users_for_error"] for line in json.loads(plan(*asked, "--json").out)} == {people}
     assert ("more than 1,000,000,000,000" in plan(*asked).out) == (people is None)
 
 
-def test_a_table_says_how_many_people_an_error_needs(plan: Callable[..., Any]) -> None:
+def test_a_table_says_how_many_people_an_error_needs(plan: Any) -> None:
     ran = plan("--users", 1_000, "--error", 0.5, "--attribute", "minutes")
     [enough] = [
         line["users_for_error"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,9 +85,7 @@ def test_what_is_certain_at_any_look_is_told_from_what_is_at_one() -> None:
     assert row.verdict == at_any_look
 
 
-def test_an_exit_code_for_any_look_is_not_that_of_one(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exit_code_for_any_look_is_not_that_of_one(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = results(
         price(intervals=held(certain={"mean": (4.0, 6.0)}, any_look={"mean": (3.0, 7.0)}, narrowest=10_000))
     )
@@ -104,7 +101,7 @@ def test_an_exit_code_for_any_look_is_not_that_of_one(
 
 
 def test_a_verdict_says_where_the_interval_of_smooth_people_differs(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide, narrow = {"mean": (4.0, 6.0)}, {"mean": (4.8, 5.2)}
     found = results(price(intervals=held(certain=wide, if_smooth=narrow)))
@@ -185,7 +182,7 @@ def test_a_number_of_several_attributes_is_refused() -> None:
     ],
 )
 def test_the_exit_code_says_whether_a_threshold_is_crossed(
-    arguments: list[str], code: int, out: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], code: int, out: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check, "read_results", lambda folder: results(price(), paid()))
     ran = command("check", "out", *arguments)
@@ -194,7 +191,7 @@ def test_the_exit_code_says_whether_a_threshold_is_crossed(
 
 
 def test_numbers_far_from_0_have_the_digits_that_their_interval_tells_apart(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = 1.7e9
     ends = held(certain={"mean": (start + 400.0, start + 600.0)})
@@ -206,9 +203,7 @@ def test_numbers_far_from_0_have_the_digits_that_their_interval_tells_apart(
     assert command("diff", "out", "out").out.count("1700000500") == 2
 
 
-def test_csv_has_the_columns_and_the_rows_of_the_tables(
-    folders: dict[str, Path], command: Callable[..., Any]
-) -> None:
+def test_csv_has_the_columns_and_the_rows_of_the_tables(folders: dict[str, Path], command: Any) -> None:
     for name in ("estimates", "distribution"):
         ran = command("show", folders["batch"], "--csv", name)
         assert (ran.code, ran.err) == (0, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -54,9 +53,7 @@ def _page(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", [HOSTILE[0], HOSTILE[1], HOSTILE[5], HOSTILE[7]])
-def test_a_name_runs_nothing_and_asks_for_nothing(
-    tmp_path: Path, open_page: Callable[..., Any], name: str
-) -> None:
+def test_a_name_runs_nothing_and_asks_for_nothing(tmp_path: Path, open_page: Any, name: str) -> None:
     path = tmp_path / "report.html"
     path.write_text(_page(name), encoding="utf-8")
     opened = open_page(path)

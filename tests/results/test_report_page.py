@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ COLLISIONS = """figures => figures.flatMap((figure) => {
 
 @pytest.fixture(scope="module")
 def pages(
-    tmp_path_factory: pytest.TempPathFactory, command: Callable[..., Any], folders: dict[str, Path]
+    tmp_path_factory: pytest.TempPathFactory, command: Any, folders: dict[str, Path]
 ) -> dict[str, Path]:
     """The page of an output folder of each kind of run."""
     made = {}
@@ -62,7 +61,7 @@ def pages(
     ],
 )  # fmt: skip
 def test_every_kind_of_output_is_drawn_without_a_request(
-    pages: dict[str, Path], open_page: Callable[..., Any], kind: str, width: int, scheme: str
+    pages: dict[str, Path], open_page: Any, kind: str, width: int, scheme: str
 ) -> None:
     opened = open_page(pages[kind], width, scheme)
     assert opened.requests == [pages[kind].as_uri()]
@@ -114,7 +113,7 @@ def hard(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("width", [400, 1000])
 def test_no_label_stands_on_another_one_however_many_and_long_they_are(
-    hard: Path, open_page: Callable[..., Any], width: int
+    hard: Path, open_page: Any, width: int
 ) -> None:
     opened = open_page(hard, width)
     assert opened.page.locator("figure").evaluate_all(COLLISIONS) == []
@@ -126,7 +125,7 @@ def test_no_label_stands_on_another_one_however_many_and_long_they_are(
     assert second.locator(".caption").inner_text().startswith("28 Nov. Bars")
 
 
-def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
+def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page: Any) -> None:
     page = open_page(pages["batch"]).page
     figures = page.locator("figure")
     assert figures.locator("h3").all_inner_texts() == TITLES
@@ -144,9 +143,7 @@ def test_the_marks_are_those_of_the_estimates(pages: dict[str, Path], open_page:
     assert count("Who has which key of rating", "rule") == 6
 
 
-def test_a_page_says_where_its_numbers_come_from(
-    pages: dict[str, Path], open_page: Callable[..., Any]
-) -> None:
+def test_a_page_says_where_its_numbers_come_from(pages: dict[str, Path], open_page: Any) -> None:
     page = open_page(pages["batch"]).page
     folded = page.locator("main").inner_text()
     assert "1 report could not be used" in folded
@@ -165,9 +162,7 @@ def test_a_page_says_where_its_numbers_come_from(
     assert "A user who reports 'minutes' to every service spends epsilon 4 in all, per window" in text
 
 
-def test_early_and_incomplete_windows_are_marked(
-    pages: dict[str, Path], open_page: Callable[..., Any]
-) -> None:
+def test_early_and_incomplete_windows_are_marked(pages: dict[str, Path], open_page: Any) -> None:
     page = open_page(pages["stream"]).page
     lines = page.locator("figure").first
     assert "Open marks are early or incomplete." in lines.locator(".caption").inner_text()
@@ -184,7 +179,7 @@ def test_early_and_incomplete_windows_are_marked(
     assert "1 window has reports of several runs" in warnings
 
 
-def test_the_keyboard_reaches_every_table(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
+def test_the_keyboard_reaches_every_table(pages: dict[str, Path], open_page: Any) -> None:
     page = open_page(pages["stream"]).page
     reached = []
     while len(reached) < 2 or reached[-1] != reached[0]:
@@ -198,7 +193,7 @@ def test_the_keyboard_reaches_every_table(pages: dict[str, Path], open_page: Cal
     assert table.locator("tbody tr").count() == 3 * 2
 
 
-def test_no_word_of_a_table_is_broken(pages: dict[str, Path], open_page: Callable[..., Any]) -> None:
+def test_no_word_of_a_table_is_broken(pages: dict[str, Path], open_page: Any) -> None:
     broken = """() => {
         document.querySelectorAll("details").forEach((own) => { own.open = true; });
         const found = [];

@@ -20,7 +20,7 @@ KINDS = ("batch", "scheduled", "rollup", "stream")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_has_every_estimate_and_what_became_of_the_reports(
-    kind: str, folders: dict[str, Path], command: Callable[..., Any]
+    kind: str, folders: dict[str, Path], command: Any
 ) -> None:
     ran = command("show", folders[kind], "--json")
     assert (ran.code, ran.err) == (0, "")
@@ -52,7 +52,7 @@ def test_numbers_have_the_digits_that_tell_those_of_their_range_apart(
 
 
 def test_people_see_the_table_the_accounting_and_what_to_look_at(
-    folders: dict[str, Path], command: Callable[..., Any]
+    folders: dict[str, Path], command: Any
 ) -> None:
     ran = command("show", folders["batch"])
     assert (ran.code, ran.err) == (0, "")
@@ -73,7 +73,7 @@ def test_people_see_the_table_the_accounting_and_what_to_look_at(
 
 
 def test_the_table_fits_a_terminal(
-    folders: dict[str, Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    folders: dict[str, Path], command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rich.console import Console
 
@@ -83,9 +83,7 @@ def test_the_table_fits_a_terminal(
     assert len(table) > 20 and max(map(len, table)) <= 80
 
 
-def test_dead_letters_are_counted_with_examples(
-    folders: dict[str, Path], command: Callable[..., Any]
-) -> None:
+def test_dead_letters_are_counted_with_examples(folders: dict[str, Path], command: Any) -> None:
     for kind in ("batch", "scheduled"):
         found = json.loads(command("dead-letters", folders[kind], "--json").out)
         (reason,) = found["reasons"]
@@ -118,7 +116,7 @@ def test_kept_records_are_not_printed(
 
 @pytest.mark.parametrize("spoil", [lambda data: b"", lambda data: data[:-20], lambda data: b"{}\n"])
 def test_a_damaged_file_of_dead_letters_is_one_sentence(
-    spoil: Callable[[bytes], bytes], copied: Callable[[str], Path], command: Callable[..., Any]
+    spoil: Callable[[bytes], bytes], copied: Callable[[str], Path], command: Any
 ) -> None:
     (path,) = (copied("batch") / "dead_letters").glob("*.avro")
     path.write_bytes(spoil(path.read_bytes()))

@@ -81,7 +81,7 @@ def test_what_an_engine_needs_is_here_or_missing(
     printed: list[str],
     command: Any,
     tmp_path: Path,
-    program: Callable[..., Path],
+    program: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for path, says in programs.items():
@@ -148,7 +148,7 @@ def test_an_account_without_a_name_gets_one_as_a_container_has_none(
 
 
 @pytest.fixture
-def java(bare_machine: Path, program: Callable[..., Path]) -> Path:
+def java(bare_machine: Path, program: Any) -> Path:
     """One that Flink runs on."""
     return program(bare_machine / "java", JAVA_17)
 

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from importlib.metadata import Distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,9 +76,7 @@ def seen(target: Path, expression: str) -> str:
     return subprocess.run(told, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_wheel_of_an_installed_package_installs(
-    installed: Callable[..., Distribution], folder: Path, tmp_path: Path
-) -> None:
+def test_a_wheel_of_an_installed_package_installs(installed: Any, folder: Path, tmp_path: Path) -> None:
     files = {
         "fair_coin/__init__.py": MODULE,
         "fair_coin/table.txt": "1 2\n",
@@ -104,13 +103,13 @@ def test_a_wheel_of_an_installed_package_installs(
     ],
 )
 def test_a_wheel_has_the_name_that_installers_take(
-    installed: Callable[..., Distribution], folder: Path, name: str, tags: tuple[str, ...], expected: str
+    installed: Any, folder: Path, name: str, tags: tuple[str, ...], expected: str
 ) -> None:
     assert wheels.wheel_of(installed({"fair_coin.py": MODULE}, name, tags), folder).name == expected
 
 
 def test_the_same_files_are_the_same_wheel(
-    installed: Callable[..., Distribution], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = installed({"b.py": MODULE, "a.py": MODULE})
     first = wheels.wheel_of(package, folder).read_bytes()
@@ -135,9 +134,7 @@ def test_the_same_files_are_the_same_wheel(
         {},
     ],
 )
-def test_an_editable_install_is_refused(
-    installed: Callable[..., Distribution], folder: Path, files: dict[str, str]
-) -> None:
+def test_an_editable_install_is_refused(installed: Any, folder: Path, files: dict[str, str]) -> None:
     with pytest.raises(
         ValueError, match="fair-coin: it was installed as editable; install it without -e, or name a wheel"
     ):
@@ -149,7 +146,7 @@ def test_an_editable_install_is_refused(
     "tags", [("cp311-cp311-manylinux_2_17_x86_64",), ("py3-none-any", "py3-none-linux_x86_64")]
 )
 def test_a_package_for_one_kind_of_machine_is_refused(
-    installed: Callable[..., Distribution], folder: Path, tags: tuple[str, ...]
+    installed: Any, folder: Path, tags: tuple[str, ...]
 ) -> None:
     package = installed({"fair_coin.py": MODULE}, tags=tags)
     with pytest.raises(ValueError, match="fair-coin: it is not plain Python; name a wheel or source package"):
@@ -158,7 +155,7 @@ def test_a_package_for_one_kind_of_machine_is_refused(
 
 @pytest.mark.parametrize("group", wheels.PLUGIN_GROUPS)
 def test_a_plugin_is_found_by_its_entry_point(
-    group: str, installed: Callable[..., Distribution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    group: str, installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = [package.name for package in wheels.plugins()]
     assert "ldpbeam" not in before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +175,6 @@ def test_every_mechanism_estimator_and_option_is_described(schema: Draft202012Va
             assert {"type", "anyOf"} & set(properties[option])
 
 
-def test_the_command_prints_it(command: Callable[..., Any]) -> None:
+def test_the_command_prints_it(command: Any) -> None:
     ran = command("explain", "--schema")
     assert json.loads(ran.out) == study_schema()

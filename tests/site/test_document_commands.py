@@ -184,7 +184,7 @@ def test_a_first_page_runs_as_it_is_typed_in_an_empty_folder(page: str, tmp_path
     "page",
     names([page for page in PAGES if any(map(runs, commands(page))) and page.name != "first-study.md"]),
 )
-def test_the_commands_of_a_page_run(page: str, here: Callable[..., None]) -> None:
+def test_the_commands_of_a_page_run(page: str, here: Any) -> None:
     lines = [command for command in commands(ROOT / page) if runs(command)]
     written = {"ldpbeam init": "study.yaml", "ldpbeam perturb": "reports", "ldpbeam estimate": "out"}
     here(*{folder for start, folder in written.items() if any(line.startswith(start) for line in lines)})
@@ -202,9 +202,7 @@ def test_everything_that_is_not_run_is_in_a_document() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", names([page for page in PAGES if blocks(page, "```python")]))
-def test_the_python_of_a_page_runs(
-    page: str, here: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_python_of_a_page_runs(page: str, here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if page in PYTHON_NOT_RUN:
         for block in blocks(ROOT / page, "```python"):
             compile(block, page, "exec")
