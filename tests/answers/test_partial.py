@@ -22,9 +22,7 @@ DAY = 86_400_000
 STUDY = """\
 study: year
 attributes:
-  drink:
-    domain: {categories: [tea, coffee]}
-    services: {app: {mechanism: grr, epsilon: 3.0}}
+  drink: {domain: {categories: [tea, coffee]}, services: {app: {mechanism: grr, epsilon: 3.0}}}
 windows: {size: 28d}
 """
 

@@ -21,9 +21,7 @@ attributes:
   minutes:
     domain: {numeric: [0, 60]}
     buckets: 8
-    services:
-      bus: {mechanism: square_wave, epsilon: 2.0}
-      train: {mechanism: piecewise, epsilon: 1.0}
+    services: {bus: {mechanism: square_wave, epsilon: 2.0}, train: {mechanism: piecewise, epsilon: 1.0}}
     estimates: {together: {estimator: ule}, mean: {estimator: ivw}}
 windows: {size: 1m, allowed_lateness: 1m, max_age: 30000d}
 """

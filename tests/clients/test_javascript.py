@@ -48,10 +48,8 @@ study: commute
 attributes:
   minutes:
     domain: {numeric: [0, 180]}
-    services:
-      maps: {mechanism: piecewise, epsilon: 1.5}
-    estimates:
-      mean: {estimator: ivw}
+    services: {maps: {mechanism: piecewise, epsilon: 1.5}}
+    estimates: {mean: {estimator: ivw}}
 windows: {size: 1h}
 """
 
@@ -218,13 +216,8 @@ attributes:
     services:
       web: {mechanism: square_wave, epsilon: 1}
       app: {mechanism: piecewise, epsilon: 1, lifetime_epsilon: 2}
-  drink:
-    domain: {categories: [tea, coffee]}
-    services: {app: {mechanism: olh, epsilon: 1, seeds: 64}}
-  code:
-    users: none
-    domain: {categories: 12}
-    services: {app: {mechanism: auto, epsilon: 1}}
+  drink: {domain: {categories: [tea, coffee]}, services: {app: {mechanism: olh, epsilon: 1, seeds: 64}}}
+  code: {users: none, domain: {categories: 12}, services: {app: {mechanism: auto, epsilon: 1}}}
   rating:
     domain: {keys: [drama, comedy], values: [0, 10]}
     services: {films: {mechanism: pckv_grr, epsilon: 2}}

@@ -20,8 +20,7 @@ study: navigation
 attributes:
   confidence:
     domain: {categories: [low, high]}
-    services:
-      browser: {mechanism: grr, rate: {field: randomizedTriggerRate, values: [0.5, 0.25, 0.1]}}
+    services: {browser: {mechanism: grr, rate: {field: randomizedTriggerRate, values: [0.5, 0.25, 0.1]}}}
 publish: {at_least: 1}
 """
 PEOPLE, HIGH = 20_000, 0.3

@@ -27,9 +27,7 @@ attributes:
       maps: {mechanism: grr, epsilon: 1.0}
       survey: {mechanism: oue, epsilon: 1.0}
       city: {mechanism: olh, epsilon: 1.0, seeds: 64}
-    estimates:
-      joined: {estimator: ule}
-      averaged: {estimator: norm_sub}
+    estimates: {joined: {estimator: ule}, averaged: {estimator: norm_sub}}
     top: 3
 """
 

@@ -105,8 +105,7 @@ study: s
 attributes:
   a:
     domain: {categories: ["yes", "no"]}
-    services:
-      s: {mechanism: matrix, epsilon: 1.386, table: cards.csv}
+    services: {s: {mechanism: matrix, epsilon: 1.386, table: cards.csv}}
 """
 
 

@@ -24,9 +24,7 @@ PANEL = Panel("tea", HOUR, 24)
 TEXT = """\
 study: tea
 attributes:
-  drink:
-    domain: {categories: [tea, coffee, water]}
-    services: {app: {mechanism: oue, epsilon: 1.0}}
+  drink: {domain: {categories: [tea, coffee, water]}, services: {app: {mechanism: oue, epsilon: 1.0}}}
 windows: {size: 1h}
 panel: {windows: 24}
 """

@@ -16,9 +16,7 @@ from ldpbeam.command_line.main import main
 TEXT = """\
 study: commute
 attributes:
-  mode:
-    domain: {categories: [car, bus, bike]}
-    services: {maps: {mechanism: oue, epsilon: 2}}
+  mode: {domain: {categories: [car, bus, bike]}, services: {maps: {mechanism: oue, epsilon: 2}}}
 windows: {size: 1d}
 groups: {field: country, at_most: 5}
 intervals: false

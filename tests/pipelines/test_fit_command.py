@@ -24,9 +24,7 @@ attributes:
     services:
       wave: {mechanism: square_wave, epsilon: 1.0}
       sign: {mechanism: stochastic_rounding, epsilon: 1.0}
-    estimates:
-      mean: {estimator: ivw}
-      both: {estimator: ule}
+    estimates: {mean: {estimator: ivw}, both: {estimator: ule}}
 """
 GROUPS = "groups: {field: region}\n"
 WINDOWS = "windows: {size: 1h}\n"

@@ -22,9 +22,7 @@ HOUR = 3_600_000
 STUDY = """\
 study: days
 attributes:
-  drink:
-    domain: {categories: [tea, coffee, water]}
-    services: {app: {mechanism: grr, epsilon: 2.0}}
+  drink: {domain: {categories: [tea, coffee, water]}, services: {app: {mechanism: grr, epsilon: 2.0}}}
 intervals: false
 publish: {at_least: 1}
 """

@@ -40,11 +40,7 @@ SETTINGS = {
 JOINED = """\
 study: small
 attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    buckets: 8
-    services:
-      b: {mechanism: square_wave, epsilon: 2.0}
+  x: {domain: {numeric: [0, 1]}, buckets: 8, services: {b: {mechanism: square_wave, epsilon: 2.0}}}
 """
 KEY = bytes(range(32))
 #: 2026-11-20T12:00:00Z to 18:00:00Z, in which not all reports lie.

@@ -21,9 +21,7 @@ STUDY = """\
 study: polls
 users: none
 attributes:
-  saw:
-    domain: {candidates: names.csv, places: 6}
-    services: {device: {mechanism: grr, epsilon: 1.0}}
+  saw: {domain: {candidates: names.csv, places: 6}, services: {device: {mechanism: grr, epsilon: 1.0}}}
 windows: {size: 1d, allowed_lateness: 1h}
 """
 PLACES = 6

@@ -34,12 +34,8 @@ attributes:
   x:
     domain: {numeric: [0, 1]}
     buckets: 16
-    services:
-      a: {mechanism: piecewise, epsilon: 1.0}
-      b: {mechanism: square_wave, epsilon: 1.0}
-    estimates:
-      mean: {estimator: ivw}
-      both: {estimator: ule}
+    services: {a: {mechanism: piecewise, epsilon: 1.0}, b: {mechanism: square_wave, epsilon: 1.0}}
+    estimates: {mean: {estimator: ivw}, both: {estimator: ule}}
 windows: {size: 1h}
 groups: {field: region, at_most: 2}
 """

@@ -24,11 +24,8 @@ attributes:
   x:
     domain: {numeric: [0, 10]}
     buckets: 8
-    services:
-      a: {mechanism: piecewise, epsilon: 1.0}
-      b: {mechanism: binned, epsilon: 1.0, bins: 4}
-    estimates:
-      mean: {estimator: ivw, services: [a]}
+    services: {a: {mechanism: piecewise, epsilon: 1.0}, b: {mechanism: binned, epsilon: 1.0, bins: 4}}
+    estimates: {mean: {estimator: ivw, services: [a]}}
 """
 OTHER = STUDY.replace("piecewise, epsilon: 1.0", "piecewise, epsilon: 0.5")
 

@@ -172,11 +172,7 @@ attributes:
   x:
     domain: {numeric: [0, 1]}
     services:
-      a:
-        mechanism: piecewise
-        epsilon: 1.0
-        version_field: v
-        versions: {one: {}, two: {epsilon: 2.0}}
+      a: {mechanism: piecewise, epsilon: 1.0, version_field: v, versions: {one: {}, two: {epsilon: 2.0}}}
     estimates: {mean: {estimator: ivw}}
 """
     study = study_with(parse_study(text), "x", epsilon=0.5)

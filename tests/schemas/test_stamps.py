@@ -27,14 +27,11 @@ attributes:
     estimates: {all: {estimator: ems}}
   mode:
     domain: {categories: [car, bus, bike]}
-    services:
-      maps: {mechanism: olh, epsilon: 1.0}
-      auto: {mechanism: auto, epsilon: 3.0}
+    services: {maps: {mechanism: olh, epsilon: 1.0}, auto: {mechanism: auto, epsilon: 3.0}}
     estimates: {all: {estimator: em}}
   places:
     domain: {coordinates: [home, work], values: [0, 1]}
-    services:
-      maps: {mechanism: piecewise, epsilon: 1.0}
+    services: {maps: {mechanism: piecewise, epsilon: 1.0}}
     estimates: {all: {estimator: ivw}}
 """
 )

@@ -19,9 +19,7 @@ users: none
 attributes:
   app:
     domain: {categories: [tea, rum]}
-    services:
-      x: {mechanism: grr, epsilon: 1}
-      y: {mechanism: grr, epsilon: 2}
+    services: {x: {mechanism: grr, epsilon: 1}, y: {mechanism: grr, epsilon: 2}}
 windows: {size: 1h}
 """
 OTHERS = "  others: {domain: {categories: 2}, services: {x: {mechanism: grr, epsilon: 1}}}\nwindows:"

@@ -27,8 +27,7 @@ attributes:
   x:
     domain: {numeric: [0, 1]}
     buckets: 8
-    services:
-      a: {mechanism: piecewise, epsilon: 1.0}
+    services: {a: {mechanism: piecewise, epsilon: 1.0}}
     estimates: {mean: {estimator: ivw}}
 windows: {size: 1h}
 """

@@ -127,9 +127,7 @@ attributes:
     services:
       app: {mechanism: grr, epsilon: 1, lifetime_epsilon: 2, values_at_most: 2}
       web: {mechanism: grr, epsilon: 0.1}
-  y:
-    domain: {categories: 4}
-    services: {app: {mechanism: grr, epsilon: 0.6, lifetime_epsilon: 0.7}}
+  y: {domain: {categories: 4}, services: {app: {mechanism: grr, epsilon: 0.6, lifetime_epsilon: 0.7}}}
 windows: {size: 1h}
 groups: {field: region}
 ledger: {period: 1d, cap: 3.5}

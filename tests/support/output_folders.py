@@ -37,9 +37,7 @@ attributes:
     domain: {numeric: [0, 180]}
     buckets: 8
     ranges: [[0, 45]]
-    services:
-      maps: {mechanism: piecewise, epsilon: 2.0}
-      taxi: {mechanism: square_wave, epsilon: 2.0}
+    services: {maps: {mechanism: piecewise, epsilon: 2.0}, taxi: {mechanism: square_wave, epsilon: 2.0}}
     estimates: {together: {estimator: ule}, mean: {estimator: ivw}}
   transport:
     domain: {categories: [car, bus, bike]}

@@ -39,9 +39,7 @@ STUDY = parse_study(
     """
 study: bounds
 attributes:
-  x:
-    domain: {categories: [tea, coffee]}
-    services: {app: {mechanism: grr, epsilon: 1.0}}
+  x: {domain: {categories: [tea, coffee]}, services: {app: {mechanism: grr, epsilon: 1.0}}}
 """
 )
 COLUMNS = wanted_columns(STUDY, None, None)

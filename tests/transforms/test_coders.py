@@ -33,9 +33,7 @@ attributes:
   x:
     domain: {numeric: [0, 1]}
     buckets: 8
-    services:
-      maps: {mechanism: piecewise, epsilon: 1.0}
-      taxi: {mechanism: laplace, epsilon: 0.1}
+    services: {maps: {mechanism: piecewise, epsilon: 1.0}, taxi: {mechanism: laplace, epsilon: 0.1}}
     estimates: {all: {estimator: ule}}
 """
 )

@@ -23,14 +23,10 @@ attributes:
     domain: {numeric: [0, 1]}
     buckets: 8
     services:
-      maps:
-        mechanism: piecewise
-        version_field: app
-        versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}
+      maps: {mechanism: piecewise, version_field: app, versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}}
       taxi: {mechanism: laplace, epsilon: 1.0}
       survey: {mechanism: stochastic_rounding, epsilon: 1.0}
-    estimates:
-      all: {estimator: ule}
+    estimates: {all: {estimator: ule}}
 groups: {field: region}
 """
 )

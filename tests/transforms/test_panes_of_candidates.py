@@ -25,9 +25,7 @@ STUDY = """\
 study: polls
 users: none
 attributes:
-  saw:
-    domain: {candidates: names.csv, places: 4}
-    services: {device: {mechanism: grr, epsilon: 1}}
+  saw: {domain: {candidates: names.csv, places: 4}, services: {device: {mechanism: grr, epsilon: 1}}}
 windows: {size: 10s, allowed_lateness: 20s}
 """
 

@@ -74,9 +74,7 @@ STREAM = parse_study(
     """
 study: repeated
 attributes:
-  x:
-    domain: {numeric: [0, 1]}
-    services: {app: {mechanism: laplace, epsilon: 1.0}}
+  x: {domain: {numeric: [0, 1]}, services: {app: {mechanism: laplace, epsilon: 1.0}}}
 windows: {size: 1s, allowed_lateness: 1s}
 """
 )

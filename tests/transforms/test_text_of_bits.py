@@ -32,9 +32,7 @@ TEXT = """\
 study: bits
 users: none
 attributes:
-  x:
-    domain: {categories: 11}
-    services: {app: {mechanism: oue, epsilon: 1, payload: FORM}}
+  x: {domain: {categories: 11}, services: {app: {mechanism: oue, epsilon: 1, payload: FORM}}}
 """
 SEVERAL = """\
 study: several

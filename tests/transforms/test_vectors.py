@@ -24,13 +24,9 @@ attributes:
     domain: {coordinates: [north, east, up], values: [-1, 1]}
     buckets: 8
     services:
-      maps:
-        mechanism: piecewise
-        version_field: app
-        versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}
+      maps: {mechanism: piecewise, version_field: app, versions: {old: {epsilon: 1.0}, new: {epsilon: 2.0}}}
       taxi: {mechanism: laplace, epsilon: 1.0}
-    estimates:
-      all: {estimator: ule}
+    estimates: {all: {estimator: ule}}
 groups: {field: region}
 """
 STUDY = parse_study(TEXT)
