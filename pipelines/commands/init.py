@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import shlex
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
-from ldpbeam.command_line.checks import duration_of
 from ldpbeam.domains import as_text
 from ldpbeam.errors import DONE, StudyError, UserError
-from ldpbeam.mechanisms.mechanism import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbeam.nearest import did_you_mean
 from ldpbeam.pipelines.commands.init_data import (
     Proposal,
@@ -26,8 +21,6 @@ from ldpbeam.pipelines.commands.init_data import (
 from ldpbeam.pipelines.commands.init_text import Draft
 from ldpbeam.printing import document, note, warn
 from ldpbeam.schemas.study.json_schema import study_schema
-from ldpbeam.schemas.study.models import GroupsModel
-from ldpbeam.schemas.study.parts import Name
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.untrusted import shown
 
@@ -79,16 +72,12 @@ def _draft(options: argparse.Namespace) -> tuple[Draft, str]:
     proposed = Proposal()
     if options.data and not (options.range or options.categories):
         proposed = proposal(options.data, column)
-    range_ = _range(options.range) if options.range else proposed.range
+    range_ = tuple(options.range) if options.range else proposed.range
     categories = tuple(options.categories or proposed.categories)
     if range_ is None and not categories:
         raise UserError("--range or --categories is missing, as in --range 0 180, or a file to propose one")
     default = _FOR_NUMBERS if range_ else _FOR_CATEGORIES
     epsilon = 1.0 if options.epsilon is None else options.epsilon
-    if not SMALLEST_EPSILON < epsilon <= LARGEST_EPSILON:
-        raise UserError(f"--epsilon {epsilon:g}: above 0 and at most {LARGEST_EPSILON:g}")
-    if options.windows not in (None, "none"):
-        duration_of("--windows", options.windows)
     groups = _field(options.groups or "none", columns, column)
     without = bool(columns) and not any(map(names_users, columns))
     taken = proposed != Proposal()
@@ -100,7 +89,7 @@ def _draft(options: argparse.Namespace) -> tuple[Draft, str]:
         )
     name = options.name or _as_name(Path(options.data).stem if options.data else column)
     draft = Draft(
-        name=_name(name),
+        name=name,
         attribute=_as_name(column),
         range=range_,
         step=proposed.step,
@@ -119,20 +108,6 @@ def _draft(options: argparse.Namespace) -> tuple[Draft, str]:
     return draft, column
 
 
-def _range(ends: list[float]) -> tuple[float, float]:
-    low, high = ends
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise UserError("--range: a range needs two finite numbers, low < high")
-    return low, high
-
-
-def _name(text: str) -> str:
-    try:
-        return str(TypeAdapter(Name).validate_python(text))
-    except ValidationError as error:
-        raise UserError(f"{text}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
-
-
 def _as_name(text: str) -> str:
     """A text as a name of a study: other characters become _."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-")[:64] or "value"
@@ -148,12 +123,6 @@ def _field(text: str, columns: list[str], column: str) -> str:
         return text
     if text == column:
         raise UserError(f"--groups {text}: this column is perturbed, so reports cannot name groups of it")
-    try:
-        GroupsModel(field=text)
-    except ValidationError as error:
-        raise UserError(
-            f"--groups {text}: {error.errors()[0]['msg'].removeprefix('Value error, ')}"
-        ) from None
     if columns and text not in columns:
         meant = did_you_mean(text, columns, f"there are {', '.join(columns)}")
         raise UserError(f"--groups {text}: the file has no such column; {meant}")
