@@ -119,7 +119,7 @@ def _details(
         bad: the rows of the dead letters, shape (n,).
         codes: the code of the reason of each, above 0, shape (n,).
     """
-    unknown = _Unknown(study)
+    compared = dict[tuple[str, str], str]()
     given = [_values(batch, name, bad).dictionary_encode() for name in (NEAR, "attribute", "service", PLACE)]
     places = [pc.fill_null(column.indices, -1).to_numpy() for column in given]
     # Each different case has one sentence; the cases that come first are explained first.
@@ -131,20 +131,30 @@ def _details(
         row = firsts[case]
         names = [column[int(row)].as_py() for column in given]
         *named, at = names
-        sentence = _detail(unknown, REASONS[codes[row]], *named)
+        sentence = _detail(study, compared, REASONS[codes[row]], *named)
         # Who reads the record again reads the report at this place alone.
         place = study.attributes[named[1]].place if at is not None else None
         sentences[case] = f"{place[0]}[{at}]: {sentence}".removesuffix(": ") if place else sentence
     return pa.array(sentences, pa.string()).take(pa.array(cases.reshape(-1)))
 
 
-def _detail(unknown: _Unknown, reason: str, near: str | None, attribute: str, service: str) -> str:
+def _detail(
+    study: Study,
+    compared: dict[tuple[str, str], str],
+    reason: str,
+    near: str | None,
+    attribute: str,
+    service: str,
+) -> str:
     if near and reason in _FIELDS:
         field, missing = json.loads(near).get(_FIELDS[reason], ("", ""))
         if field:
             return f"the record has {field!r}; did you mean {missing!r}?"
-    if reason in ("unknown_attribute", "unknown_service"):
-        return unknown.sentence(reason, attribute, service)
+    if reason == "unknown_attribute":
+        return _unknown(compared, "an unknown attribute", attribute, study.attributes)
+    if reason == "unknown_service":
+        services = study.attributes[attribute].services
+        return _unknown(compared, f"an unknown service of {attribute!r}", service, services)
     return DETAILS.get(reason, "")
 
 
@@ -156,25 +166,12 @@ def _values(batch: pa.RecordBatch, column: str, rows: NDArray[np.int64]) -> pa.A
     return pa.repeat(pa.scalar(constant and constant.decode(), pa.string()), len(rows))
 
 
-class _Unknown:
-    """Sentences on names that the study does not have; each name of a batch is compared once."""
-
-    def __init__(self, study: Study) -> None:
-        self._study = study
-        self._compared: dict[tuple[str, str], str] = {}
-
-    def sentence(self, reason: str, attribute: str, service: str) -> str:
-        if reason == "unknown_attribute":
-            return self._about("an unknown attribute", attribute, self._study.attributes)
-        services = self._study.attributes[attribute].services
-        return self._about(f"an unknown service of {attribute!r}", service, services)
-
-    def _about(self, what: str, name: str, known: Collection[str]) -> str:
-        if (what, name) in self._compared:
-            return self._compared[what, name]
-        listed = ", ".join([*known][:MOST_LISTED]) + (", ..." if len(known) > MOST_LISTED else "")
-        there_are = f"there are: {listed}"
-        if len(name) > LONGEST_COMPARED or len(self._compared) >= MOST_COMPARED:
-            return f"{what}; {there_are}"
-        self._compared[what, name] = f"{what}; {did_you_mean(name, known, there_are)}"
-        return self._compared[what, name]
+def _unknown(compared: dict[tuple[str, str], str], what: str, name: str, known: Collection[str]) -> str:
+    """A sentence on a name that the study does not have; each name of a batch is compared once."""
+    if (what, name) in compared:
+        return compared[what, name]
+    listed = ", ".join([*known][:MOST_LISTED]) + (", ..." if len(known) > MOST_LISTED else "")
+    there_are = f"there are: {listed}"
+    if len(name) > LONGEST_COMPARED or len(compared) >= MOST_COMPARED:
+        return f"{what}; {there_are}"
+    return compared.setdefault((what, name), f"{what}; {did_you_mean(name, known, there_are)}")
