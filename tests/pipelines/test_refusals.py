@@ -211,7 +211,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("many.csv --attribute word", "column 'word' has 1,001 different values; categories are 2 to 1,000"),
         ("--attribute x --range 1 0", "low < high"),
         ("--attribute x --range 0 1 --categories a b", "--range and --categories: the attribute is a "),
-        ("--attribute x --range 0 1 --groups user_id", "field of groups: this is a column of every report; name another"),
+        ("--attribute x --range 0 1 --groups user_id", "field of groups: this is a column of every"),
         ("--attribute x --range 0 1 --groups x", "--groups x: this column is perturbed, so reports "),
         ("table.csv --attribute price --groups When",
          "--groups When: the file has no such column; did you mean 'when'?"),

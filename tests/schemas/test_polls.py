@@ -21,12 +21,13 @@ from support.sent_messages import arrow
 
 from ldpbeam.cells import clock_of
 from ldpbeam.schemas.files import json_lines
-from ldpbeam.schemas.messages import binary, polls
+from ldpbeam.schemas.messages import binary
 from ldpbeam.schemas.messages.binary import BadMessage, Poll
 from ldpbeam.schemas.messages.placed import Ids, ids_of
-from ldpbeam.schemas.messages.polls import decode_poll
 from ldpbeam.schemas.reports.columns import DELIVERY, Columns
 from ldpbeam.schemas.writer_schemas import WriterSchemas
+from ldpbeam.transforms.sources import poll_batches
+from ldpbeam.transforms.sources.poll_batches import decode_poll
 
 WANTED = Columns(extras=("app",), schemas=WriterSchemas(texts=tuple(SCHEMAS.items())))
 STUDIES = {
@@ -147,8 +148,7 @@ def test_the_numbers_of_ids_are_those_after_the_last_slash() -> None:
 
 def test_messages_that_are_taken_once_have_no_deliveries() -> None:
     poll = Poll([dumped(record) for record in records(20)], [JSON] * 20, offsets(5, 20), deliveries=False)
-    ((_, (batch,), bad),) = decode_poll(poll, WANTED)
-    assert not bad
+    (((batch,), _),) = decode_poll(poll, WANTED)
     assert DELIVERY not in batch.schema.names
     assert batch.column("position").to_pylist() == list(range(5, 25))
 
@@ -245,8 +245,8 @@ def test_a_poll_is_decoded_in_parts_of_bounded_size(monkeypatch: pytest.MonkeyPa
     stream = (arrow(columns), ARROW)
     lines = (b"".join(dumped(record) + b"\n" for record in records(1_000)), LINES)
     single = (GOOD, JSON)
-    monkeypatch.setattr(polls, "RUN_BYTES", len(lines[0]))
-    monkeypatch.setattr(polls, "DECODED_BYTES", 2 * columns.nbytes)
+    monkeypatch.setattr(poll_batches, "RUN_BYTES", len(lines[0]))
+    monkeypatch.setattr(poll_batches, "DECODED_BYTES", 2 * columns.nbytes)
     messages = [single, stream, single, lines, stream, single, stream, single]
     poll = Poll([data for data, _ in messages], [kind for _, kind in messages], offsets(0, len(messages)))
     decoded = list[int]()
@@ -255,15 +255,15 @@ def test_a_poll_is_decoded_in_parts_of_bounded_size(monkeypatch: pytest.MonkeyPa
         decoded.extend(poll.ids.numbers.to_pylist())
         return plain(poll, wanted)
 
-    plain = polls.decode
-    monkeypatch.setattr(polls, "decode", decode)
+    plain = poll_batches.decode
+    monkeypatch.setattr(poll_batches, "decode", decode)
     begun, parts = 0, list[int]()
-    for part in decode_poll(poll, WANTED):
+    for batches, stop in decode_poll(poll, WANTED):
         # Each message has been decoded once, and none of the next part.
-        assert sorted(decoded) == list(range(part.stop))
-        positions = {place for batch in part.batches for place in batch.column("position").to_pylist()}
-        assert positions == set(range(begun, part.stop))
-        begun = part.stop
+        assert sorted(decoded) == list(range(stop))
+        positions = {place for batch in batches for place in batch.column("position").to_pylist()}
+        assert positions == set(range(begun, stop))
+        begun = stop
         parts.append(begun)
     assert parts == [4, 8]
 

@@ -13,10 +13,9 @@ import pyarrow as pa
 from ldpbeam.schemas.messages.binary import BadMessage, Message, Poll
 from ldpbeam.schemas.messages.decode import decode_messages, together
 from ldpbeam.schemas.messages.placed import Ids
-from ldpbeam.schemas.messages.polls import decode_poll
 from ldpbeam.schemas.reports.columns import MEANT_KEY, RECORD, Columns
 from ldpbeam.transforms.sources.feeds import FeedBatch
-from ldpbeam.transforms.sources.poll_batches import batches_of
+from ldpbeam.transforms.sources.poll_batches import batches_of, decode_poll
 
 PREFIX = "a/b/0"
 
@@ -30,12 +29,12 @@ def at_once(messages: Sequence[tuple[bytes, str]], wanted: Columns, ids: Ids) ->
     """Decode the data and content types of messages as a poll."""
     poll = Poll([data for data, _ in messages], [kind for _, kind in messages], ids)
     items = list[Any]()
-    stop = 0
-    for part in decode_poll(poll, wanted):
-        assert part.stop > stop
-        stop = part.stop
-        items += [*part.batches, *part.bad]
-    assert stop == len(messages)
+    before = 0
+    for some, stop in decode_poll(poll, wanted):
+        assert stop > before
+        before = stop
+        items += some
+    assert before == len(messages)
     return items
 
 
