@@ -11,7 +11,7 @@ from benchmarks.grid.__main__ import left, read
 from benchmarks.grid.cells import Cell, Result, cells, losses, methods, results
 from benchmarks.grid.compare import compared
 from benchmarks.grid.methods import AUTO, FIXED, MECHANISMS, OF_NUMBERS, Ours, asked
-from benchmarks.grid.populations import NUMBERS
+from benchmarks.grid.populations import NUMBERS, is_here
 from benchmarks.grid.tables import tables
 from ldpbeam import Answers, tally
 from ldpbeam.estimators import check
@@ -27,6 +27,12 @@ def test_an_estimate_has_the_losses_of_numbers():
     assert found["tails"] == pytest.approx((0.2375 + 0.0125) / 2, abs=1e-9)
     assert found["loss"] == pytest.approx(0.125, abs=1e-3)
     assert found["squares"] == pytest.approx((64 / 256**2 + 192 * (1 / 192 - 1 / 256) ** 2) / 256, rel=1e-9)
+
+
+@pytest.mark.parametrize("population", [*filter(is_here, NUMBERS)], ids=lambda own: own.name)
+def test_numbers_of_people_are_in_the_domain(population):
+    values = population.draw(1_000, np.random.default_rng(3))
+    assert values.min() >= 0.0 and values.max() <= 1.0
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -92,6 +92,7 @@ def test_the_accounting_can_be_read_from_the_metrics(counted: dict[str, Any]) ->
 
 
 def test_every_number_has_a_metric_in_base_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert metrics.memory()[0] > 2**20
     monkeypatch.setattr(metrics, "memory", lambda: (1000, 2000))
     scraped = samples(exposition(known()).decode())
     assert scraped["ldpbeam_lag_seconds", ()] == 1.25

@@ -86,7 +86,6 @@ def test_any_tree_of_merges_is_one_tally_of_each_group(
     for batch in rng.sample(batches, len(batches)):
         leaf = rng.randrange(len(leaves))
         leaves[leaf] = combine.add_input(leaves[leaf], tallied(batch))
-        assert len(leaves[leaf]) < SIDE_BY_SIDE
         if rng.random() < 0.2:
             leaves[leaf] = combine.compact(leaves[leaf])
     while len(leaves) > 1:
@@ -96,6 +95,16 @@ def test_any_tree_of_merges_is_one_tally_of_each_group(
         leaves = [combine.merge_accumulators(sent), *leaves[width:]]
     expected = {GroupKey("x", group): together(those) for group, those in by_group.items()}
     assert combine.extract_output(leaves[0]) == expected
+
+
+def test_no_batch_is_lost_where_more_come_than_are_kept_side_by_side() -> None:
+    batches = [people(3, seed) for seed in range(2 * SIDE_BY_SIDE + 1)]
+    combine = CombineGroups()
+    accumulator = combine.create_accumulator()
+    for batch in batches:
+        accumulator = combine.add_input(accumulator, tallied(batch))
+        assert len(accumulator) < SIDE_BY_SIDE
+    assert combine.extract_output(accumulator) == {GroupKey("x", None): together(batches)}
 
 
 def statistic(reports: int) -> Statistic:
