@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from support.encoded import arrow_stream, parquet_file
 
 from fuzz.avro_inputs import FIELDS
 from fuzz.mutations import edge, mutated
@@ -149,12 +150,7 @@ def stream(rng: Random) -> bytes:
     except (pa.ArrowException, ValueError):
         return b""
     batches += [batches[0]] * rng.choice((0, 0, 1, 3))
-    sink = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression=rng.choice((None, None, "lz4", "zstd")))
-    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    data = sink.getvalue()
+    data = arrow_stream(*batches, compression=rng.choice((None, None, "lz4", "zstd")))
     return mutated(rng, data, ()) if rng.random() < 0.8 else data
 
 
@@ -193,13 +189,15 @@ def _nulls(rows: int) -> pa.Array:
 @functools.cache
 def _stream_bomb() -> bytes:
     """Buffers that unpack to a gigabyte, in a column that nobody asks for."""
-    return _written(pa.record_batch({"user_id": _nulls(2**27), "other": np.zeros(2**27)}), "zstd")
+    return arrow_stream(
+        pa.record_batch({"user_id": _nulls(2**27), "other": np.zeros(2**27)}), compression="zstd"
+    )
 
 
 @functools.cache
 def _null_bomb() -> bytes:
     """Many rows of no bytes."""
-    return _written(pa.record_batch({"user_id": _nulls(2**31 - 1), "payload": _nulls(2**31 - 1)}), None)
+    return arrow_stream(pa.record_batch({"user_id": _nulls(2**31 - 1), "payload": _nulls(2**31 - 1)}))
 
 
 @functools.cache
@@ -207,16 +205,7 @@ def _dictionary_bomb() -> bytes:
     """Few bytes of codes, each of which is a long value."""
     codes = pa.array(np.zeros(2**22, dtype=np.int8))
     ids = pa.DictionaryArray.from_arrays(codes, pa.array(["u" * 1_000]))
-    return _written(pa.record_batch({"user_id": ids, "payload": np.zeros(2**22)}), "zstd")
-
-
-def _written(batch: pa.RecordBatch, compression: str | None) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(
-        sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
-    ) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue()
+    return arrow_stream(pa.record_batch({"user_id": ids, "payload": np.zeros(2**22)}), compression="zstd")
 
 
 def _long_texts(count: int, size: int) -> pa.Array:
@@ -245,8 +234,7 @@ _BOMBS: dict[str, Callable[[], tuple[pa.Array, dict[str, Any]]]] = {
 def _parquet_bomb(name: str, codec: str) -> bytes:
     users, options = _BOMBS[name]()
     table = pa.table({"user_id": users, "payload": np.random.default_rng(0).random(len(users))})
-    pq.write_table(table, sink := io.BytesIO(), store_schema=False, compression=codec, **options)
-    return sink.getvalue()
+    return parquet_file(table, store_schema=False, compression=codec, **options)
 
 
 def prepare() -> None:

@@ -16,6 +16,7 @@ import pytest
 from kafka_messages import new_topic, produce
 from stream_messages import MINUTE, WEEK_AGO, client
 from stream_runs import Left, answers, statistics_of, streaming
+from support.encoded import arrow_stream
 from support.watched_ids import Watched, reports, seen_in, user_id
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -50,10 +51,7 @@ def messages() -> list[Any]:
         if start // 300 % 3:
             found += [client.Outgoing(json.dumps(one).encode(), "application/json", 1) for one in part]
             continue
-        sink, table = pa.BufferOutputStream(), pa.Table.from_pylist(part)
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        data = sink.getvalue().to_pybytes()
+        data = arrow_stream(pa.Table.from_pylist(part))
         found.append(client.Outgoing(data, "application/vnd.apache.arrow.stream", len(part)))
     return [*found[:1000], *BAD, *found[1000:]]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 import pytest
 from support import fixed_avro
+from support.encoded import avro_file
 from support.studies import SMALL
 
 from ldpbeam.errors import UserError
@@ -82,8 +82,7 @@ def test_the_first_ten_damaged_files_are_named_with_their_first_damage(tmp_path:
         for position, reason in ((70, "corrupt_block"), (4_000, "corrupt_block"), (3, "no_user_id"))
     ]  # fmt: skip
     (tmp_path / "dead_letters").mkdir()
-    with (tmp_path / "dead_letters" / "part.avro").open("wb") as stream:
-        fastavro.writer(stream, avro.schema("dead_letter"), letters)
+    (tmp_path / "dead_letters" / "part.avro").write_bytes(avro_file(avro.schema("dead_letter"), letters))
     job = BatchJob(parse_study(SMALL), str(tmp_path), "run", file_input(), Columns())
     with pytest.raises(UserError) as caught:
         stop_for_damage(job, 13)

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.encoded import avro_file
 from support.tallied import tallied
 
 from ldpbeam import merge
@@ -191,10 +191,9 @@ def test_every_other_kind_of_file_is_refused_in_one_sentence(
     (tmp_path / "wrong.avro").write_bytes(b"Obj\x01 is this?")
     (tmp_path / "reports.jsonl").write_text('{"user_id": "a", "payload": 0.5}\n')
     (tmp_path / "reports.jsonl.gz").write_bytes(gzip.compress(b"{}"))
-    with (tmp_path / "letters.avro").open("wb") as stream:
-        fastavro.writer(stream, schema("dead_letter"), [])
-    with (tmp_path / "foreign.avro").open("wb") as stream:
-        fastavro.writer(stream, {"type": "record", "name": "Trip", "fields": []}, [])
+    (tmp_path / "letters.avro").write_bytes(avro_file(schema("dead_letter"), []))
+    foreign = {"type": "record", "name": "Trip", "fields": []}
+    (tmp_path / "foreign.avro").write_bytes(avro_file(foreign, []))
     others = ("wrong.avro", "reports.parquet", "reports.jsonl", "reports.jsonl.gz", "study.yaml", "empty")
     for path, message in {
         reports: "a file of reports, not of statistics",

@@ -13,6 +13,7 @@ import fastavro
 import numpy as np
 import pytest
 from support import fixed_avro
+from support.encoded import avro_file
 
 from ldpbeam.schemas.encodings import avro, avro_blocks, avro_headers
 from ldpbeam.schemas.reports.columns import Columns
@@ -64,9 +65,7 @@ def fixed_file(count: int, block_records: int) -> bytes:
 
 
 def file_of(schema: Any, records: Iterable[Any], codec: str = "null", per_block: int = 16_000) -> bytes:
-    stream = io.BytesIO()
-    fastavro.writer(stream, schema, records, codec=codec, sync_interval=per_block, sync_marker=SYNC)
-    return stream.getvalue()
+    return avro_file(schema, records, codec=codec, sync_interval=per_block, sync_marker=SYNC)
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:

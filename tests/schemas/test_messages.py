@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.encoded import arrow_stream
 from support.sent_messages import (
     ANN,
     AVRO,
@@ -22,7 +23,6 @@ from support.sent_messages import (
     REPORT,
     TEN,
     WITHOUT_ID,
-    arrow,
     container,
     crc_64_avro,
     line,
@@ -57,7 +57,7 @@ def test_a_report_keeps_its_own_id_among_others_that_have_none() -> None:
     assert (found.column("report_id"), found.column(DELIVERY)) == (own, batch)
     singles = read(*(Message(str(n), line(record), JSON) for n, record in enumerate(mixed)))
     assert (singles.column("report_id"), singles.column(DELIVERY)) == (own, [None, b"1", b"2"])
-    stream = arrow(table([record | {"report_id": record.get("report_id")} for record in mixed]))
+    stream = arrow_stream(table([record | {"report_id": record.get("report_id")} for record in mixed]))
     found = read(Message("7", stream, ARROW))
     assert (found.column("report_id"), found.column(DELIVERY)) == (own, batch)
 
@@ -71,7 +71,7 @@ def test_payloads_of_bytes_are_bytes_and_stand_apart_from_numbers() -> None:
     assert {batch.column("payload").type for batch in found.batches} == {pa.float64(), pa.binary()}
     for kind in (pa.binary(), pa.binary(3), pa.large_binary(), pa.binary_view()):
         batch = pa.record_batch({"user_id": ["a", "b"], "payload": pa.array([b"abc", b"\0\1\2"], kind)})
-        assert read(Message("1", arrow(batch), ARROW)).column("payload") == [b"abc", b"\0\1\2"]
+        assert read(Message("1", arrow_stream(batch), ARROW)).column("payload") == [b"abc", b"\0\1\2"]
 
 
 def test_fields_that_the_study_looks_at_are_read_and_others_are_not() -> None:
@@ -79,7 +79,7 @@ def test_fields_that_the_study_looks_at_are_read_and_others_are_not() -> None:
     for own in (
         Message("1", line(more), JSON),
         Message("1", lines([more]), LINES),
-        Message("1", arrow(table([more])), ARROW),
+        Message("1", arrow_stream(table([more])), ARROW),
     ):
         (row,) = read(own).rows
         assert row["app"] == "2.0"
@@ -217,9 +217,9 @@ REFUSED = {
     (EVENT, b'{"data_base64": "!"}'): ("bad_message", "no CloudEvent with a report: "),
     (AVRO, OBJECT[:10]): ("bad_message", "EOFError"),
     (ARROW, b""): ("bad_message", "no Arrow stream: "),
-    (ARROW, arrow(table(TEN).slice(0, 0))): ("bad_message", "it has no reports"),
-    (ARROW, arrow(*[table(TEN).slice(0, 0)] * 3)): ("bad_message", "it has no reports"),
-    (ARROW, arrow(pa.record_batch({}))): ("bad_message", "it has no reports"),
+    (ARROW, arrow_stream(table(TEN).slice(0, 0))): ("bad_message", "it has no reports"),
+    (ARROW, arrow_stream(*[table(TEN).slice(0, 0)] * 3)): ("bad_message", "it has no reports"),
+    (ARROW, arrow_stream(pa.record_batch({}))): ("bad_message", "it has no reports"),
     (AVRO, OBJECT[:-1]): ("bad_message", "EOFError"),
     (AVRO, OBJECT + b"\0"): ("bad_message", "bytes are left"),
     (AVRO, OBJECT[:10] + b"\x08"): ("bad_message", "IndexError"),
@@ -232,9 +232,9 @@ REFUSED = {
     (AVRO, b"Obj\1"): ("bad_message", "it is an Avro file"),
     **{
         (ARROW, data): ("bad_message", "no Arrow stream")
-        for data in (b"\xff" * 50, b"ARROW1\0\0" + arrow(table(OWN)), arrow(table(OWN))[:60])
+        for data in (b"\xff" * 50, b"ARROW1\0\0" + arrow_stream(table(OWN)), arrow_stream(table(OWN))[:60])
     },
-    (ARROW, arrow(pa.RecordBatch.from_arrays([pa.array(["a"])] * 2, names=["user_id", "user_id"]))): (
+    (ARROW, arrow_stream(pa.RecordBatch.from_arrays([pa.array(["a"])] * 2, names=["user_id", "user_id"]))): (
         "bad_message",
         "duplicate columns: user_id",
     ),
@@ -256,7 +256,7 @@ def test_a_message_that_is_refused_is_counted_alone_and_among_others(content_typ
         Message("2", ANN, JSON),
         Message("3", ANN, LINES),
         Message("4", OBJECT, AVRO),
-        Message("5", arrow(table(TEN[:1])), ARROW),
+        Message("5", arrow_stream(table(TEN[:1])), ARROW),
     ]
     for given in ([refused], [refused, *others], [*others, refused], [refused, *others, refused]):
         found = read(*given)

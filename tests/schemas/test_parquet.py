@@ -8,18 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.encoded import parquet_file
 
 from ldpbeam.schemas.files import parquet
 from ldpbeam.schemas.reports.casts import UNREADABLE
 from ldpbeam.schemas.reports.columns import Columns
 
 NEW_YEAR = 1_767_225_600_000
-
-
-def file_of(table: pa.Table, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    pq.write_table(table, stream, **options)
-    return stream.getvalue()
 
 
 def batches(data: bytes, index: int = 0, wanted: Columns | None = None) -> list[pa.RecordBatch]:
@@ -50,7 +45,7 @@ def reports(count: int) -> pa.Table:
 
 
 def test_each_row_group_is_read_by_itself_with_its_place() -> None:
-    data = file_of(reports(25), row_group_size=10)
+    data = parquet_file(reports(25), row_group_size=10)
     assert row_groups(data) == [10, 10, 5]
     found = [row for index in range(3) for row in rows(data, index)]
     assert found == [
@@ -64,28 +59,28 @@ def test_each_row_group_is_read_by_itself_with_its_place() -> None:
 
 def test_a_large_row_group_comes_in_batches_that_count_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "BATCH_REPORTS", 4)
-    data = file_of(reports(10))
+    data = parquet_file(reports(10))
     assert [batch.num_rows for batch in batches(data)] == [4, 4, 2]
     assert [row["row"] for row in rows(data)] == list(range(10))
     assert [row["payload"] for row in rows(data)] == [number / 4 for number in range(10)]
 
 
 def test_nested_and_missing_columns_are_null_row_by_row() -> None:
-    data = file_of(pa.table({"user_id": [{"id": "ann"}] * 3}))
+    data = parquet_file(pa.table({"user_id": [{"id": "ann"}] * 3}))
     assert [(row["user_id"], row["payload"]) for row in rows(data)] == [(None, None)] * 3
-    nothing = file_of(pa.table({"colour": ["red"] * 3}))
+    nothing = parquet_file(pa.table({"colour": ["red"] * 3}))
     assert [(row["user_id"], row["row"]) for row in rows(nothing)] == [(None, 0), (None, 1), (None, 2)]
 
 
 def test_a_nested_column_of_names_is_there_and_unreadable() -> None:
     # Null would say that no report has the field of the study's groups.
     nested = {"region": [["eu"]] * 3, "service": [{"a": "web"}] * 3, "user_id": ["u"] * 3}
-    (batch,) = batches(file_of(pa.table(nested)), wanted=Columns(None, "web", extras=("region",)))
+    (batch,) = batches(parquet_file(pa.table(nested)), wanted=Columns(None, "web", extras=("region",)))
     assert batch.column("region").to_pylist() == batch.column("service").to_pylist() == [UNREADABLE] * 3
 
 
 def test_a_file_without_rows_has_no_reports() -> None:
-    data = file_of(reports(0))
+    data = parquet_file(reports(0))
     assert [rows(data, index) for index in range(len(row_groups(data)))] in ([], [[]])
 
 
@@ -96,7 +91,7 @@ def test_what_is_no_parquet_file_is_a_value_error(wrong: bytes) -> None:
 
 
 def test_a_row_group_whose_pages_are_corrupt_is_a_value_error_and_costs_no_other() -> None:
-    data = file_of(reports(100), row_group_size=50, compression="gzip")
+    data = parquet_file(reports(100), row_group_size=50, compression="gzip")
     column_chunk = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(2)
     at = column_chunk.data_page_offset
     corrupt = data[:at] + b"\xff" * 40 + data[at + 40 :]
@@ -107,12 +102,12 @@ def test_a_row_group_whose_pages_are_corrupt_is_a_value_error_and_costs_no_other
 
 def test_only_real_duplicates_are_refused_and_named() -> None:
     names = ["payload", "payload.unit", "user_id", "user_id.hash", "colour", "colour"]
-    data = file_of(pa.Table.from_arrays([pa.array([0.5])] * len(names), names))
+    data = parquet_file(pa.Table.from_arrays([pa.array([0.5])] * len(names), names))
     (row,) = rows(data)
     assert (row["user_id"], row["payload"]) == (b"0.5", 0.5)
     twice = pa.Table.from_arrays([pa.array([0.5])] * 4, ["payload", "user_id", "user_id", "user_id.hash"])
     with pytest.raises(ValueError, match=r"decode: duplicate columns: user_id$"):
-        rows(file_of(twice))
+        rows(parquet_file(twice))
 
 
 @pytest.mark.parametrize("nested", ["user_id", "hash", "payload.a"])
@@ -124,14 +119,14 @@ def test_a_flat_column_is_told_from_a_nested_one_whose_path_is_spelled_alike(nes
         "payload": pa.array([0.5]),
     }
     wanted = Columns(extras=(f"{root}.{leaf}",), whole=True)
-    (batch,) = batches(file_of(pa.table(columns)), wanted=wanted)
+    (batch,) = batches(parquet_file(pa.table(columns)), wanted=wanted)
     assert batch.column(f"{root}.{leaf}").to_pylist() == ["flat"]
     assert batch.column("payload").to_pylist() == [0.5]
     assert batch.column("ldpbeam.record").to_pylist() == [{f"{root}.{leaf}": "flat", "payload": 0.5}]
 
 
 def test_a_flipped_bit_in_a_footer_s_count_loses_no_rows_unseen() -> None:
-    data = file_of(reports(250), row_group_size=70)
+    data = parquet_file(reports(250), row_group_size=70)
     # 70 and 40 rows and 250 in all, as the footer has them: zigzag integers of seven bits a byte.
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     written = (b"\x8c\x01", b"\x50", b"\xf4\x03")
@@ -152,7 +147,7 @@ def test_a_flipped_bit_in_a_footer_s_count_loses_no_rows_unseen() -> None:
 
 
 def test_a_machine_without_memory_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = file_of(reports(3))
+    data = parquet_file(reports(3))
     footer = parquet.read_footer(io.BytesIO(data))
 
     def refuse(*_: Any, **__: Any) -> Any:

@@ -16,8 +16,8 @@ import pytest
 from fuzz import avro_inputs, poll_inputs
 from fuzz.poll_inputs import ARROW, AVRO, EVENT, JSON, LINES, NEW_YEAR, SCHEMAS
 from support.covering import EVERY
+from support.encoded import arrow_stream
 from support.polls import PREFIX, at_once, bad_in, offsets, one_by_one, reports_in
-from support.sent_messages import arrow
 
 from ldpbeam.cells import clock_of
 from ldpbeam.schemas.files import json_lines
@@ -118,7 +118,7 @@ WAYS: dict[str, tuple[Callable[[dict[str, Any]], bytes], str]] = {
     "lines": (lambda record: dumped(record) + b"\n", LINES),
     "object": (lambda record: avro_inputs.object_of(record), AVRO),
     "framed": (framed, "avro/binary"),
-    "arrow": (lambda record: arrow(pa.RecordBatch.from_pylist([record])), ARROW),
+    "arrow": (lambda record: arrow_stream(pa.RecordBatch.from_pylist([record])), ARROW),
 }
 
 
@@ -242,7 +242,7 @@ def test_the_problem_of_an_object_is_the_same_text_each_time() -> None:
 
 def test_a_poll_is_decoded_in_parts_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = pa.RecordBatch.from_pylist(records(1_000))
-    stream = (arrow(columns), ARROW)
+    stream = (arrow_stream(columns), ARROW)
     lines = (b"".join(dumped(record) + b"\n" for record in records(1_000)), LINES)
     single = (GOOD, JSON)
     monkeypatch.setattr(poll_batches, "RUN_BYTES", len(lines[0]))

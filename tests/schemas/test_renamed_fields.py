@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from support.sent_messages import arrow, line
+from support.encoded import arrow_stream, avro_file, parquet_file
+from support.sent_messages import line
 
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.encodings.avro_blocks import read_blocks
@@ -65,8 +64,7 @@ def of_lines(records: list[Record], wanted: Columns) -> Iterable[Any]:
 
 
 def of_parquet(records: list[Record], wanted: Columns) -> Iterable[Any]:
-    stream = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(records), stream)
+    stream = io.BytesIO(parquet_file(pa.Table.from_pylist(records)))
     return parquet.decode_row_group(stream, parquet.read_footer(stream), 0, wanted)
 
 
@@ -80,9 +78,7 @@ def of_avro_records(records: list[Record], wanted: Columns) -> Iterable[Any]:
     kinds: dict[str, Any] = dict.fromkeys(records[0], "string")
     kinds |= {field: TYPES[name] for name, field in wanted.fields.items() if field in kinds}
     parts = [{"name": name, "type": kind} for name, kind in kinds.items()]
-    stream = io.BytesIO()
-    fastavro.writer(stream, fastavro.parse_schema({"type": "record", "name": "R", "fields": parts}), records)
-    return of_avro(stream.getvalue(), wanted)
+    return of_avro(avro_file({"type": "record", "name": "R", "fields": parts}, records), wanted)
 
 
 def of_messages(records: list[Record], wanted: Columns) -> Iterable[Any]:
@@ -90,7 +86,7 @@ def of_messages(records: list[Record], wanted: Columns) -> Iterable[Any]:
 
 
 def of_arrow(records: list[Record], wanted: Columns) -> Iterable[Any]:
-    return decode_messages([Message("7", arrow(pa.RecordBatch.from_pylist(records)), ARROW)], wanted)
+    return decode_messages([Message("7", arrow_stream(pa.RecordBatch.from_pylist(records)), ARROW)], wanted)
 
 
 WAYS: dict[str, tuple[list[Record], Callable[[list[Record], Columns], Iterable[Any]]]] = {

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.sent_messages import arrow, read
+from support.encoded import arrow_stream, avro_file
+from support.sent_messages import read
 
 import ldpbeam as ldp
 from ldpbeam.cells import clock_of
@@ -79,8 +80,7 @@ class TestTimesWithoutAZone:
             "fields": [{"name": name, "type": kind} for name, kind in types.items()],
         }
         rows = pa.table(columns()).to_pylist()
-        with path.open("wb") as stream:
-            fastavro.writer(stream, schema, rows)
+        path.write_bytes(avro_file(schema, rows))
         stream = io.BytesIO(path.read_bytes())
         assert next(fastavro.reader(stream))["event_time"] == CLOCKS[0]
         assert decoded_file(path, wanted) == expected
@@ -90,7 +90,7 @@ class TestTimesWithoutAZone:
         chosen = slice(0, 8)
         given = {name: column[chosen] for name, column in columns().items()}
         given["event_time"] = given["event_time"].cast(pa.timestamp(unit), safe=False)
-        found = read_messages(Message("1", arrow(pa.record_batch(given)), ARROW), wanted)
+        found = read_messages(Message("1", arrow_stream(pa.record_batch(given)), ARROW), wanted)
         whole = [None if time is None or unit != "s" else time // 1000 * 1000 for time in expected[chosen]]
         assert found == (whole if unit == "s" else expected[chosen])
 

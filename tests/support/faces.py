@@ -5,18 +5,15 @@ A face takes the values of one column, and gives what is decoded of them, one va
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import fastavro
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ldpbeam.beam.elements import _Decode
 from ldpbeam.library.tables import decoded_batches
@@ -26,6 +23,7 @@ from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import PLAIN
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.read import read_range
+from support.encoded import arrow_stream, avro_file, parquet_file
 
 #: A report has a group and a version field besides; times may be missing.
 COLUMNS = Columns("x", "s", extras=("group", "version"), timed=False)
@@ -75,10 +73,10 @@ def arrow_faces(name: str, array: pa.Array, folder: Path) -> dict[str, list[Any]
     columns = {"user_id": pa.repeat("u", len(array)), ORDER: pa.array(np.arange(len(array))), name: array}
     table = pa.table(columns)
     faces: dict[str, Callable[[], Any]] = {
-        "parquet": lambda: read_file(_parquet(table), folder),
-        "arrow message": lambda: _message(_arrow(table), ARROW),
+        "parquet": lambda: read_file(parquet_file(table), folder),
+        "arrow message": lambda: _message(arrow_stream(table), ARROW),
         "table": lambda: decoded_batches(table, COLUMNS),
-        "polars": lambda: decoded_batches(pl.from_arrow(table), COLUMNS),
+        "polars": lambda: decoded_batches(pl.fromarrow_stream(table), COLUMNS),
         "columns": lambda: decoded_batches(columns, COLUMNS),
         "beam batch": lambda: _elements(table.to_batches()),
     }
@@ -97,20 +95,6 @@ _POLARS = (
     lambda kind: pa.types.is_timestamp(kind) and (kind.unit == "s" or kind.tz[0] == "-"),
     lambda kind: kind in (pa.binary(16), pa.float16(), pa.null()),
 )
-
-
-def _parquet(table: pa.Table) -> bytes:
-    stream = io.BytesIO()
-    pq.write_table(table, stream)
-    return stream.getvalue()
-
-
-def _arrow(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
 
 
 def record_faces(name: str, values: Sequence[Any], folder: Path) -> dict[str, list[Any]]:
@@ -134,13 +118,9 @@ def avro_faces(name: str, kind: Any, values: Sequence[Any], folder: Path) -> dic
     """What Avro files make of values as they are stored, of a field of some type."""
     fields = [{"name": name, "type": ["null", kind]}, {"name": ORDER, "type": "double"}]
     schema = {"type": "record", "name": "R", "fields": fields}
-    stream = io.BytesIO()
     records = [{name: value, ORDER: float(row)} for row, value in enumerate(values)]
-    fastavro.writer(stream, schema, records)
-    data = stream.getvalue()
-    faces = {"avro": read_file(data, folder)}
+    faces = {"avro": read_file(avro_file(schema, records), folder)}
     if None not in values:
         plain = {**schema, "fields": [{"name": name, "type": kind}, fields[1]]}
-        fastavro.writer(alone := io.BytesIO(), plain, records)
-        faces["avro without null"] = read_file(alone.getvalue(), folder)
+        faces["avro without null"] = read_file(avro_file(plain, records), folder)
     return {face: _column(name, batches, len(values)) for face, batches in faces.items()}

@@ -13,13 +13,13 @@ import cramjam
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ldpbeam import Answers, Attribute, Statistic, tally
 from ldpbeam.schemas.encodings.avro_headers import HEADER_SCHEMA, MAGIC
 from ldpbeam.schemas.outputs.snapshots import Snapshot, encode_snapshot, write_encoded
 from ldpbeam.schemas.study.yaml_file import parse_study
 from support import fixed_avro
+from support.encoded import parquet_file
 
 STUDY_TEXT = """\
 study: damage
@@ -76,10 +76,8 @@ def container(codec: str) -> bytes:
 
 def parquet(checksums: bool) -> bytes:
     """A Parquet file of row groups."""
-    stream = io.BytesIO()
     table = pa.Table.from_pylist(reports())
-    pq.write_table(table, stream, row_group_size=BLOCK, write_page_checksum=checksums)
-    return stream.getvalue()
+    return parquet_file(table, row_group_size=BLOCK, write_page_checksum=checksums)
 
 
 def arrow(compression: str | None) -> bytes:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ldpbeam.schemas.encodings import avro
 from ldpbeam.schemas.messages.decode import ARROW, LINES, BadMessage, Message, decode_messages
 from ldpbeam.schemas.reports.columns import DELIVERY, NEAR, Columns
+from support.encoded import arrow_stream, avro_file
 
 AVRO = "application/avro"
 NEW_YEAR = 1_767_225_600_000
@@ -75,8 +76,7 @@ def lines(records: Iterable[Mapping[str, Any]]) -> bytes:
 
 def container(records: Iterable[Any]) -> bytes:
     """An Avro file, which is no message."""
-    fastavro.writer(stream := io.BytesIO(), REPORT, records)
-    return stream.getvalue()
+    return avro_file(REPORT, records)
 
 
 def single_object(record: Any, schema: Any = REPORT) -> bytes:
@@ -92,15 +92,6 @@ def crc_64_avro(schema: Any) -> bytes:
         for _ in range(8):
             value = (value >> 1) ^ (empty & -(value & 1))
     return value.to_bytes(8, "little")
-
-
-def arrow(*batches: pa.RecordBatch, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    written = pa.ipc.IpcWriteOptions(**options)
-    with pa.ipc.new_stream(stream, batches[0].schema, options=written) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return stream.getvalue()
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
@@ -125,8 +116,8 @@ OWN = [record | MAPS for record in TEN]
 WITHOUT_ID = [{name: value for name, value in record.items() if name != "report_id"} for record in TEN]
 BATCHES = {
     "lines": (lines(WITHOUT_ID), LINES),
-    "stream": (arrow(table(WITHOUT_ID)), ARROW),
-    "stream of parts": (arrow(*(table(WITHOUT_ID).slice(at, 3) for at in range(0, 10, 3))), ARROW),
+    "stream": (arrow_stream(table(WITHOUT_ID)), ARROW),
+    "stream of parts": (arrow_stream(*(table(WITHOUT_ID).slice(at, 3) for at in range(0, 10, 3))), ARROW),
 }
 ANN = b'{"user_id": "ann", "payload": 0.5}'
 PRETTY = json.dumps({"user_id": "ann", "payload": 0.5, "x": {"y": [1, 2]}}, indent=2).encode()

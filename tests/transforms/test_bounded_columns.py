@@ -9,17 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.bounded import Decoded, bounded, decode_file, decode_message
+from support.encoded import arrow_stream
 
 ARROW, LINES = "application/vnd.apache.arrow.stream", "application/x-ndjson"
-
-
-def stream(*batches: pa.RecordBatch, codec: str | None = None) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def as_message(data: bytes, content_type: str, folder: Path) -> Decoded:
@@ -39,18 +31,18 @@ def test_compressed_buffers_of_an_unused_column_are_not_a_gigabyte(codec: str, t
     batch = pa.record_batch(
         {"payload": np.zeros(10), "unused": [np.zeros(0)] * 9 + [np.zeros(2**27 + 2**24)]}
     )
-    found = as_message(stream(batch, codec=codec), ARROW, tmp_path)
+    found = as_message(arrow_stream(batch, compression=codec), ARROW, tmp_path)
     assert (found.reports, found.bad) == (0, {"bad_message": 1})
     assert "its buffers would be more than 128 MB" in found.problems[0]
 
 
 def test_a_dictionary_of_ids_is_measured_before_it_is_expanded(tmp_path: Path) -> None:
     whole = pa.record_batch({"user_id": repeated(1000, 10)})
-    data = stream(whole, pa.record_batch({"user_id": repeated(400_000, 12_000)}))
+    data = arrow_stream(whole, pa.record_batch({"user_id": repeated(400_000, 12_000)}))
     found = as_message(data, ARROW, tmp_path)
     assert (found.reports, found.bad) == (0, {"corrupt_block": 1}) or found.reports == 1000
     assert "would be more than 128 MB" in found.problems[0]
-    found = as_message(stream(pa.record_batch({"user_id": repeated(400_000, 100)})), ARROW, tmp_path)
+    found = as_message(arrow_stream(pa.record_batch({"user_id": repeated(400_000, 100)})), ARROW, tmp_path)
     assert found == Decoded(400_000, {}, 0, [])
 
 
@@ -59,7 +51,7 @@ def test_views_of_the_same_bytes_are_measured_before_they_are_copied(tmp_path: P
     view = size.to_bytes(4, "little") + b"aaaa" + bytes(8)
     buffers = [None, pa.py_buffer(view * count), pa.py_buffer(b"a" * size)]
     users = pa.Array.from_buffers(pa.binary_view(), count, buffers)
-    found = as_message(stream(pa.record_batch({"user_id": users})), ARROW, tmp_path)
+    found = as_message(arrow_stream(pa.record_batch({"user_id": users})), ARROW, tmp_path)
     assert found.reports == 0
     assert "would be more than 128 MB" in found.problems[0]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import zlib
 from collections import Counter
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.encoded import arrow_stream
 from support.security_page import rows_of, section
 
 import ldpbeam as ldp
@@ -124,11 +124,7 @@ def parquet(folder: Path, most: int) -> Made:
 
 def arrow(folder: Path, most: int) -> Made:
     def message(count: int) -> bytes:
-        stream = io.BytesIO()
-        batch = pa.record_batch({"user_id": pa.nulls(count, pa.null())})
-        with pa.ipc.new_stream(stream, batch.schema) as writer:
-            writer.write_batch(batch)
-        return stream.getvalue()
+        return arrow_stream(pa.record_batch({"user_id": pa.nulls(count, pa.null())}))
 
     def of(count: int) -> list[Any]:
         return list(decode_messages([Message("1", message(count), ARROW)], COLUMNS))

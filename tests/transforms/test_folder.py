@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -12,8 +11,8 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from support.encoded import avro_file, parquet_file
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.sources import files, folder
@@ -36,15 +35,11 @@ def lines(users: Sequence[str]) -> bytes:
 
 
 def parquet(users: Sequence[str]) -> bytes:
-    stream = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(records(users)), stream, row_group_size=70)
-    return stream.getvalue()
+    return parquet_file(pa.Table.from_pylist(records(users)), row_group_size=70)
 
 
 def avro(users: Sequence[str]) -> bytes:
-    stream = io.BytesIO()
-    fastavro.writer(stream, SCHEMA, records(users), sync_interval=200)
-    return stream.getvalue()
+    return avro_file(SCHEMA, records(users), sync_interval=200)
 
 
 #: How a file is written, and whether it has parts.

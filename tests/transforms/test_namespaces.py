@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.encoded import arrow_stream
 
 import ldpbeam as ldp
 from ldpbeam.answers.solve import solve
@@ -157,10 +158,7 @@ def _metadata() -> None:
     ours = {b"watermark": b"9" * 18, b"file": b"/etc/passwd", b"version": b"7", b"attribute": b"y"}
     ours[b"ldpbeam.letters"] = b"9" * 18
     table = pa.Table.from_pylist([report("u")]).replace_schema_metadata(ours)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data = sink.getvalue().to_pybytes()
+    data = arrow_stream(table)
     (batch,) = decode_messages([Message("1", data, ARROW)], COLUMNS)
     assert isinstance(batch, pa.RecordBatch)
     kept = {b"attribute": b"x", b"service": b"a"}

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support import fixed_avro
 from support.closed import close_folder
+from support.encoded import avro_file, parquet_file
 
 from ldpbeam.schemas.encodings import avro_blocks
 from ldpbeam.schemas.files import json_lines
@@ -43,9 +42,7 @@ RECORDS: list[dict[str, Any]] = [
 
 
 def avro_bytes(records: list[dict[str, Any]] = RECORDS, codec: str = "deflate") -> bytes:
-    stream = io.BytesIO()
-    fastavro.writer(stream, SCHEMA, records, codec=codec, sync_interval=200)
-    return stream.getvalue()
+    return avro_file(SCHEMA, records, codec=codec, sync_interval=200)
 
 
 def lines(end: str = "\n") -> bytes:
@@ -53,9 +50,7 @@ def lines(end: str = "\n") -> bytes:
 
 
 def parquet_bytes() -> bytes:
-    stream = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(RECORDS), stream, row_group_size=70)
-    return stream.getvalue()
+    return parquet_file(pa.Table.from_pylist(RECORDS), row_group_size=70)
 
 
 def fixed_bytes() -> bytes:

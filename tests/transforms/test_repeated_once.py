@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.bounded import Decoded, bounded
+from support.encoded import avro_file, parquet_file
 from support.polls import batch_of
 
 from ldpbeam.schemas.messages.decode import ARROW, AVRO, JSON, Message
@@ -59,11 +58,9 @@ def steps(rows: int) -> pa.Array:
 
 
 def parquet(columns: dict[str, Any], **options: Any) -> bytes:
-    sink = io.BytesIO()
     table = pa.table(columns).replace_schema_metadata(META | options.pop("metadata", {}))
     settings = {"compression": "zstd", "store_schema": False, "write_statistics": False}
-    pq.write_table(table, sink, **{**settings, **options})
-    return sink.getvalue()
+    return parquet_file(table, **{**settings, **options})
 
 
 def packed(rows: int, columns: int, name: str = "") -> bytes:
@@ -86,9 +83,8 @@ def avro(records: list[dict[str, Any]], stated: dict[str, str] | None = None, **
         {"name": "payload", "type": ["null", "double"]},
         {"name": "z", "type": ["null", "string", "int"]},
     ]
-    sink, schema = io.BytesIO(), {"type": "record", "name": "r", "fields": fields, **about}
-    fastavro.writer(sink, schema, records, metadata=META | (stated or {}))
-    return sink.getvalue()
+    schema = {"type": "record", "name": "r", "fields": fields, **about}
+    return avro_file(schema, records, metadata=META | (stated or {}))
 
 
 def nothing(rows: int) -> pa.Array:

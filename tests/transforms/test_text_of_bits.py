@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.encoded import avro_file
 from support.tallied import tallied
 
 import ldpbeam as ldp
@@ -140,8 +140,7 @@ def write_avro(path: Path, records: list[dict[str, Any]], **lists: str) -> None:
     kinds: dict[str, Any] = dict.fromkeys(records[0], "string")
     kinds |= {name: ["null", {"type": "array", "items": ["null", kind]}] for name, kind in lists.items()}
     fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
-    with path.open("wb") as stream:
-        fastavro.writer(stream, {"type": "record", "name": "R", "fields": fields}, records)
+    path.write_bytes(avro_file({"type": "record", "name": "R", "fields": fields}, records))
 
 
 WAYS: dict[str, Callable[[Path], Found]] = {

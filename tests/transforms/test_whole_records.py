@@ -12,6 +12,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.encoded import arrow_stream, avro_file
 
 from ldpbeam.schemas.messages.decode import Message, decode_messages
 from ldpbeam.schemas.study.yaml_file import parse_study
@@ -50,16 +51,11 @@ LINE = json.dumps(BAD, ensure_ascii=False).replace(": ", " :  ").encode()
 
 
 def container(schema: Any, records: list[dict[str, Any]], **metadata: str) -> bytes:
-    stream = io.BytesIO()
-    fastavro.writer(stream, schema, records, metadata=metadata)
-    return stream.getvalue()
+    return avro_file(schema, records, metadata=metadata)
 
 
 def arrow(table: pa.Table) -> Message:
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return Message("1", sink.getvalue(), "application/vnd.apache.arrow.stream")
+    return Message("1", arrow_stream(table), "application/vnd.apache.arrow.stream")
 
 
 def kept(batches: Iterator[pa.RecordBatch] | list[Any]) -> list[bytes]:
