@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.spatial import distance
+from support.asked import noisy_shares
 
 from ldpbeam.domains import Numeric
 from ldpbeam.metrics import (
@@ -31,13 +32,6 @@ def two_distributions(seed: int) -> tuple[np.ndarray, np.ndarray]:
     size = int(rng.integers(1, 30))
     p, q = rng.dirichlet(np.full(size, 0.3), 2)
     return p, q
-
-
-def noisy_shares(seed: int, size: int, noise: float) -> np.ndarray:
-    """Something like unbiased shares: a distribution and noise, of sum one."""
-    rng = np.random.default_rng(seed)
-    raw = rng.dirichlet(np.full(size, 0.3)) + rng.normal(0.0, noise, size)
-    return raw + (1.0 - raw.sum()) / size
 
 
 unbiased_shares = st.builds(noisy_shares, seeds, st.integers(2, 40), st.floats(0.001, 3.0))

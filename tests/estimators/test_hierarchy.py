@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from support.asked import attribute_of, statistic_of
+from support.asked import attribute_of, leaves_below, statistic_of
 
 from ldpbeam import Attribute, Numeric, build_mechanism
 from ldpbeam.estimators import Estimate, Question
@@ -41,14 +41,6 @@ def reported(attribute: Attribute, users: int, seed: int) -> tuple[Statistic, Fl
 
 def admm_of(attribute: Attribute, statistic: Statistic, *services: str, **options: Any) -> Estimate:
     return admm(Question(attribute, statistic, services or attribute.services), **options)
-
-
-def matrices(branching: int, leaves: int) -> list[Floats]:
-    """Which leaves are below each node, a level at a time."""
-    sizes = [branching]
-    while sizes[-1] < leaves:
-        sizes.append(sizes[-1] * branching)
-    return [np.repeat(np.eye(size), leaves // size, axis=1) for size in sizes]
 
 
 def quadratic(weights: Sequence[float] | Floats, levels: Sequence[Floats], shares: Sequence[Floats]) -> Any:
@@ -84,7 +76,7 @@ def by_trying_every_support(Q: Floats, c: Floats) -> Floats:
 )
 def test_admm_ends_at_the_minimum(tree: tuple[int, int], seed: int, noise: float) -> None:
     rng = np.random.default_rng(seed)
-    levels = matrices(*tree)
+    levels = leaves_below(*tree)
     truth = rng.dirichlet(np.full(tree[1], 0.5))
     shares = [A @ truth + rng.normal(0.0, noise, len(A)) for A in levels]
     weights = 10.0 ** rng.uniform(-1.0, 1.0, len(levels))

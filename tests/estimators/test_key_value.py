@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from support.asked import attribute_of, of_counts, question_of
+from support.asked import attribute_of, counted, question_of
 
 from ldpbeam import Attribute, Numeric
 from ldpbeam.domains import KeyValuePairs, KeyValues
@@ -43,11 +43,6 @@ reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 
 def asked(*mechanisms: Mechanism, buckets: int = 8, domain: Any = DOMAIN) -> Attribute:
     return attribute_of(domain, *mechanisms, buckets=buckets)
-
-
-def counted(attribute: Attribute, *histograms: Any, users: int) -> Question:
-    """A question of services with these counts, which the same users answered."""
-    return Question(attribute, of_counts(attribute, *histograms, users=users), attribute.services)
 
 
 def expected(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.asked import attribute_of, of_counts
+from support.asked import attribute_of, counted
 
 from ldpbeam import Attribute, Categories, Numeric, ServiceVersion
 from ldpbeam.domains import KeyValues
@@ -31,11 +31,6 @@ FOUR = KeyValues(("a", "b", "c", "d"), Numeric(-10.0, 10.0))
 
 def asked(*mechanisms: Mechanism, buckets: int = 8, domain: Any = DOMAIN) -> Attribute:
     return attribute_of(domain, *mechanisms, buckets=buckets)
-
-
-def counted(attribute: Attribute, *histograms: Any, users: int) -> Question:
-    """A question of services with these counts, which the same users answered."""
-    return Question(attribute, of_counts(attribute, *histograms, users=users), attribute.services)
 
 
 def test_several_services_are_weighted_by_their_precision() -> None:

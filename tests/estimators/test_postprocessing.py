@@ -28,14 +28,7 @@ reproducibly = settings(derandomize=True, deadline=None, max_examples=60)
 sixteenths = st.lists(st.integers(-16, 16).map(lambda i: i / 16), min_size=2, max_size=12)
 
 
-def shares_of(seed: int, size: int, noise: float) -> Floats:
-    """Something like unbiased shares: a distribution and noise, of sum one."""
-    rng = np.random.default_rng(seed)
-    raw = rng.dirichlet(np.full(size, 0.3)) + rng.normal(0.0, noise, size)
-    return raw + (1.0 - raw.sum()) / size
-
-
-some_shares = st.builds(shares_of, st.integers(0, 2**32 - 1), st.integers(2, 40), st.floats(0.001, 3.0))
+some_shares = st.builds(asked.noisy_shares, st.integers(0, 2**32), st.integers(2, 40), st.floats(0.001, 3.0))
 any_shares = st.one_of(sixteenths, some_shares.map(lambda values: values.tolist()))
 
 

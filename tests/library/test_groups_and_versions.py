@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.guessed_ids import START, report
 from support.studies import SMALL
 from support.tallied import tallied
 
@@ -19,7 +20,6 @@ from ldpbeam.transforms.tally import Tally
 from ldpbeam.windows import Span
 
 HOUR = 3_600_000
-START = 1_795_168_800_000  # 2026-11-20T10:00:00Z
 GROUPED = SMALL + "windows: {size: 1h}\ngroups: {field: region, at_most: 3}\npublish: {at_least: 1}\n"
 VERSIONED = """\
 study: versions
@@ -43,11 +43,6 @@ BY_TIME = VERSIONED.replace(
     "versions: {old: {epsilon: 0.5, until: '2026-11-20T11:00:00Z'}, "
     "new: {epsilon: 4.0, since: '2026-11-20T11:00:00Z'}}",
 )
-
-
-def report(user: str, **changes: Any) -> dict[str, Any]:
-    given = {"user_id": user, "attribute": "x", "service": "a", "event_time": START, "payload": 0.5}
-    return {key: value for key, value in (given | changes).items() if value is not None}
 
 
 def by_group(sizes: dict[str | None, int], **changes: Any) -> list[dict[str, Any]]:

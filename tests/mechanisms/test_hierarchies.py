@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
+from support.asked import leaves_below
 
 from ldpbeam import Attribute, Numeric, ServiceVersion, build_mechanism
 from ldpbeam.mechanisms import RandomisedResponse
@@ -91,14 +92,6 @@ def test_the_variance_of_a_leaf_is_the_stated_one(
     assert worst < 4.5 * math.sqrt(stated / reports / repetitions)
 
 
-def matrices(branching: int, leaves: int) -> list[Floats]:
-    """Which leaves are below each node, a level at a time."""
-    sizes = [branching]
-    while sizes[-1] < leaves:
-        sizes.append(sizes[-1] * branching)
-    return [np.repeat(np.eye(size), leaves // size, axis=1) for size in sizes]
-
-
 @reproducibly
 @given(
     tree=st.sampled_from([(2, 2), (2, 16), (3, 27), (4, 16), (5, 5)]),
@@ -108,7 +101,7 @@ def matrices(branching: int, leaves: int) -> list[Floats]:
 def test_constrained_inference_is_least_squares(tree: tuple[int, int], seed: int, skipped: int) -> None:
     branching, leaves = tree
     rng = np.random.default_rng(seed)
-    levels = matrices(branching, leaves)
+    levels = leaves_below(branching, leaves)
     weights = rng.uniform(0.01, 10.0, len(levels))
     if skipped < len(levels) - 1:  # a level that says nothing, above the leaves
         weights[skipped] = 0.0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.encoded import arrow_stream
 from support.sent_messages import (
     AVRO,
     NEW_YEAR,
@@ -15,7 +16,6 @@ from support.sent_messages import (
     OWN,
     REPORT,
     WITHOUT_ID,
-    arrow,
     crc_64_avro,
     read,
     single_object,
@@ -59,12 +59,12 @@ def test_an_object_without_a_whole_fingerprint_has_an_unknown_schema(start: byte
 
 def test_no_message_has_more_reports_than_bits() -> None:
     nulls = pa.record_batch({"user_id": pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])})
-    (bad,) = read(Message("1", arrow(nulls), ARROW)).bad
+    (bad,) = read(Message("1", arrow_stream(nulls), ARROW)).bad
     assert (bad.reason, bad.reports, bad.row) == ("too_many_reports", 1, 0)
 
 
 PARTS = [table(WITHOUT_ID).slice(at, 3) for at in range(0, 10, 3)]
-STREAM = arrow(*PARTS)
+STREAM = arrow_stream(*PARTS)
 
 
 def ends_of_batches() -> list[int]:
@@ -112,14 +112,17 @@ def test_what_comes_after_the_end_of_a_stream_is_not_lost_in_silence() -> None:
 
 def test_large_batches_of_a_stream_come_in_parts_that_count_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binary_messages, "BATCH_REPORTS", 4)
-    found = read(Message("1", arrow(table(WITHOUT_ID), table(WITHOUT_ID)), ARROW))
+    found = read(Message("1", arrow_stream(table(WITHOUT_ID), table(WITHOUT_ID)), ARROW))
     assert [batch.num_rows for batch in found.batches] == [4, 4, 2] * 2
     assert sorted((row["row"], row["payload"]) for row in found.rows) == [(n, n % 10 / 4) for n in range(20)]
     assert {row[DELIVERY] for row in found.rows} == {b"1/%d" % n for n in range(20)}
 
 
 def test_a_stream_without_columns_that_matter_has_reports() -> None:
-    assert read(Message("1", arrow(pa.record_batch({"x": [1, 2]})), ARROW)).column("user_id") == [None, None]
+    assert read(Message("1", arrow_stream(pa.record_batch({"x": [1, 2]})), ARROW)).column("user_id") == [
+        None,
+        None,
+    ]
 
 
 def timestamps(values: list[Any], zone: str | None = None) -> pa.Array:
@@ -138,7 +141,7 @@ def timestamps(values: list[Any], zone: str | None = None) -> pa.Array:
     ids=lambda array: str(array.type),
 )
 def test_a_payload_of_a_type_that_no_file_has_is_no_number_and_not_missing(payload: pa.Array) -> None:
-    stream = arrow(pa.record_batch({"user_id": ["a", "b", "c"], "payload": payload}))
+    stream = arrow_stream(pa.record_batch({"user_id": ["a", "b", "c"], "payload": payload}))
     found = read(Message("1", stream, ARROW))
     assert not found.bad
     (batch,) = found.batches
@@ -155,13 +158,13 @@ def test_a_missing_view_that_points_anywhere_is_missing(kind: pa.DataType) -> No
     views = [struct.pack("<i4sii", size, b"aaaa", 0, 0) for size in (20, -(2**31), 20)]
     buffers = [pa.py_buffer(b"\5"), pa.py_buffer(b"".join(views)), pa.py_buffer(b"a" * 20)]
     users = pa.Array.from_buffers(kind, 3, buffers)
-    found = read(Message("1", arrow(pa.record_batch({"user_id": users})), ARROW))
+    found = read(Message("1", arrow_stream(pa.record_batch({"user_id": users})), ARROW))
     assert found.column("user_id") == [None, b"a" * 20, b"a" * 20]
     part = pa.record_batch({"user_id": users}).slice(1)
-    assert read(Message("1", arrow(part), ARROW)).column("user_id") == [None, b"a" * 20]
+    assert read(Message("1", arrow_stream(part), ARROW)).column("user_id") == [None, b"a" * 20]
     wrapped = pa.ExtensionArray.from_storage(pa.opaque(kind, "key", "vendor"), users)
-    found = read(Message("1", arrow(pa.record_batch({"user_id": wrapped})), ARROW))
+    found = read(Message("1", arrow_stream(pa.record_batch({"user_id": wrapped})), ARROW))
     assert found.column("user_id") == [None, b"a" * 20, b"a" * 20]
     named = pa.record_batch({"user_id": pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, None]), users)})
-    found = read(Message("1", arrow(named), ARROW))
+    found = read(Message("1", arrow_stream(named), ARROW))
     assert found.column("user_id") == [None, None, b"a" * 20, b"a" * 20]

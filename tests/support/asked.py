@@ -66,3 +66,23 @@ def counts_of(name: str, epsilon: float, buckets: int, people: int, seed: int = 
     cells = mechanism.bucketise(mechanism.perturb(rng.beta(2, 5, people), rng), buckets)
     counts = np.bincount(cells, minlength=mechanism.cells(buckets)).astype(float)
     return mechanism.channel(buckets, buckets), counts
+
+
+def leaves_below(branching: int, leaves: int) -> list[Floats]:
+    """Which leaves are below each node, a level at a time."""
+    sizes = [branching]
+    while sizes[-1] < leaves:
+        sizes.append(sizes[-1] * branching)
+    return [np.repeat(np.eye(size), leaves // size, axis=1) for size in sizes]
+
+
+def noisy_shares(seed: int, size: int, noise: float) -> Floats:
+    """Something like unbiased shares: a distribution and noise, of sum one."""
+    rng = np.random.default_rng(seed)
+    raw = rng.dirichlet(np.full(size, 0.3)) + rng.normal(0.0, noise, size)
+    return raw + (1.0 - raw.sum()) / size
+
+
+def counted(attribute: Attribute, *histograms: Any, users: int) -> Question:
+    """A question of services with these counts, which the same users answered."""
+    return Question(attribute, of_counts(attribute, *histograms, users=users), attribute.services)

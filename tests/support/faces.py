@@ -76,7 +76,7 @@ def arrow_faces(name: str, array: pa.Array, folder: Path) -> dict[str, list[Any]
         "parquet": lambda: read_file(parquet_file(table), folder),
         "arrow message": lambda: _message(arrow_stream(table), ARROW),
         "table": lambda: decoded_batches(table, COLUMNS),
-        "polars": lambda: decoded_batches(pl.fromarrow_stream(table), COLUMNS),
+        "polars": lambda: decoded_batches(pl.from_arrow(table), COLUMNS),
         "columns": lambda: decoded_batches(columns, COLUMNS),
         "beam batch": lambda: _elements(table.to_batches()),
     }

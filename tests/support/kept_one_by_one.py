@@ -46,12 +46,14 @@ def batches_of(reports: Sequence[Sent]) -> list[pa.RecordBatch]:
     return made
 
 
-def cut(reports: Sequence[Sent], order: random.Random) -> list[pa.RecordBatch]:
+def cut(
+    reports: Sequence[Any], order: random.Random, encode: Callable[[Any], list[pa.RecordBatch]] = batches_of
+) -> list[pa.RecordBatch]:
     """The reports in any order, in batches of any size."""
     shuffled, batches = order.sample(list(reports), len(reports)), []
     while shuffled:
         size = order.randint(1, len(shuffled))
-        batches += batches_of(shuffled[:size])
+        batches += encode(shuffled[:size])
         shuffled = shuffled[size:]
     return order.sample(batches, len(batches))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -207,13 +206,3 @@ def batches_of(*reports: Report) -> list[pa.RecordBatch]:
             columns["group"] = pa.array([report.group for report in own], pa.string())
         found.append(tagged(pa.RecordBatch.from_pydict(columns), "x", version))
     return found
-
-
-def cut(reports: Sequence[Report], order: random.Random) -> list[pa.RecordBatch]:
-    """The reports in any order, in batches of any size."""
-    shuffled, batches = order.sample(list(reports), len(reports)), []
-    while shuffled:
-        size = order.randint(1, len(shuffled))
-        batches += batches_of(*shuffled[:size])
-        shuffled = shuffled[size:]
-    return order.sample(batches, len(batches))

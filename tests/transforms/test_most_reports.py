@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.kept_one_by_one import cut
 from support.keyed_state import Key, StreamByHand, main_and_counts
-from support.pane_reports import NOT_TO_JOIN, Report, cut, study_text
+from support.pane_reports import NOT_TO_JOIN, Report, batches_of, study_text
 from support.pane_scripts import Step
 from support.tallied import tallied
 
@@ -101,7 +102,8 @@ def test_a_stream_counts_what_the_library_counts_whoever_came_first(
     reports = apart(text, reports)
     expected, counts = in_library(text, reports)
     # Windows fire on time, and then with what is late.
-    script = [Step(1_000 * order.randint(0, 60), [batch]) for batch in cut(reports, order)]
+    batches = cut(reports, order, lambda some: batches_of(*some))
+    script = [Step(1_000 * order.randint(0, 60), [batch]) for batch in batches]
     found = StreamByHand(parse_study(text), partitions, order).run(
         sorted(script, key=lambda step: step.watermark)
     )
