@@ -24,7 +24,7 @@ from ldpbeam.schemas.outputs.snapshots import Snapshot
 from ldpbeam.statistics import Statistic
 from ldpbeam.study import Study, WantedEstimate
 
-#: Processes are started only if they can save this many seconds: each takes about as long until it is ready.
+#: Processes are started only if they save this many seconds of computing: each takes about as many to start.
 START_SECONDS = 1.0
 #: Seconds of computing that are sent to a process at once, so that a statistic's estimates stay together.
 MESSAGE_SECONDS = 1.0
@@ -86,14 +86,14 @@ def compute_all(
         UserError: if a process was killed.
     """
     wanted, estimates = wanted_of(study, snapshots), []
-    started = time.monotonic()
+    started = time.process_time()
     for asked in wanted:
         answer = child.compute(
             asked.intervals, asked.how, _shown(show, f"{asked.snapshot.attribute}.{asked.name}")
         )
         estimates.append(estimate_record(study, asked.snapshot, asked.name, answer))
         show(len(estimates))
-        taken = time.monotonic() - started
+        taken = time.process_time() - started
         if processes == 1 or taken < START_SECONDS:
             continue
         left, each = total() - len(estimates), taken / len(estimates)
