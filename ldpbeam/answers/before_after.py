@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ldpbeam.answers.between import FOR_THE_PEOPLE, PairComparison, Side, between
-from ldpbeam.answers.difference import Difference
+from ldpbeam.answers.difference import largest_first
 from ldpbeam.answers.named_numbers import normal_quantile
 from ldpbeam.answers.rolled_up import rolled_up
 from ldpbeam.answers.solve import solved
@@ -64,7 +63,7 @@ def before_after(study: Study, given: Given, time: int, within: Span = EVERYTHIN
 def compared_sides(
     first: tuple[Study, Given], second: tuple[Study, Given], said: Sequence[str] = ()
 ) -> PairComparison:
-    """The second of two sides minus the first, each added up; the largest of each kind of number first.
+    """The second of two sides minus the first, each added up; what is certain first, and the largest.
 
     Args:
         first: the study of a side, and the statistics of its windows.
@@ -78,14 +77,11 @@ def compared_sides(
         {key: of_a_population(record) for key, record in _added_up(*side).items()} for side in (first, second)
     ]
     answer = between([(sides[0], sides[1])], first[0])
-    families = list(answer.comparison.z)
-    differences = sorted(
-        answer.comparison.differences, key=lambda row: (families.index(row.family), *_size(row))
-    )
     spans = [_span_of(name, *side) for name, side in zip(SIDES, (first, second), strict=True)]
     others = (sentence for sentence in answer.sentences if sentence != FOR_THE_PEOPLE)
     about = (*spans, *said, FOR_POPULATIONS, *others)
-    comparison = replace(answer.comparison, differences=tuple(differences))
+    rows = largest_first(answer.comparison.differences)
+    comparison = replace(answer.comparison, differences=tuple(rows))
     return replace(answer, comparison=comparison, sentences=about)
 
 
@@ -129,8 +125,3 @@ def of_a_population(record: EstimateRecord) -> EstimateRecord:
     widened = shares + [[-1.0], [1.0]] * added(np.abs(ends - shares), drawn)
     wider = record.intervals.ends["certain"] | {"frequencies": Ends.of(widened.T)}
     return replace(record, intervals=replace(record.intervals, ends={"certain": wider}, narrowest=None))
-
-
-def _size(difference: Difference) -> tuple[bool, float]:
-    """The order of differences: those beyond their errors, and the larger ones in standard errors, first."""
-    return not difference.beyond, -abs(difference.second - difference.first) / (difference.error or math.inf)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -114,6 +114,22 @@ class Comparison:
         return any(difference.beyond for difference in self.differences) or bool(
             self.only_first or self.only_second or self.unlike
         )
+
+
+def largest_first(differences: Iterable[Difference]) -> list[Difference]:
+    """What is certain first, then what is if people are smooth; the larger ones in standard errors first.
+
+    Shares up to a value, of which there are many, come after other numbers.
+    """
+    return sorted(
+        differences,
+        key=lambda row: (
+            not row.beyond,
+            not row.beyond_if_smooth,
+            row.family == BLURRED,
+            -abs(row.second - row.first) / (row.error or math.inf),
+        ),
+    )
 
 
 class _Pair(NamedTuple):

@@ -52,7 +52,7 @@ def theme(
             "tickColor": line,
             "labelPadding": 3,
             "labelOverlap": "greedy",
-            "labelSeparation": 6,
+            "labelSeparation": 9,
         },
         "header": {"labelColor": ink, "labelFontSize": 11},
         "legend": {**text, "symbolType": "square", "symbolStrokeWidth": 0, "labelLimit": 500},
@@ -93,12 +93,12 @@ class Figure:
     left: int = 60
     half: bool = False
 
-    def chart(self, width: int) -> alt.LayerChart | alt.FacetChart:
+    def chart(self, width: int) -> alt.LayerChart | alt.FacetChart | alt.VConcatChart:
         """The chart, at most about so many pixels wide: as many panels stand side by side as have room."""
         longest = max((len(line) for lane in self.lanes for line in lane.split("\n")), default=0)
         named = 8 + 6 * min(16, longest) if longest else 0
         room = width - self.left - named
-        columns = len(self.panels) if self.lanes else max(1, min(len(self.panels), room // 120, 6))
+        columns = max(1, min(len(self.panels), room // (75 if self.lanes else 95), 6))
         between = _BETWEEN if not self.lanes else 14
         chart = alt.layer(*self.layers, data=alt.NamedData("rows")).properties(
             width=room // columns - between, height=self.height
@@ -110,8 +110,14 @@ class Figure:
             aside = {"labelOrient": "left", "labelAngle": 0, "labelAlign": "right", "labelPadding": 8}
             beside = alt.Header(**lines, **aside, labelLimit=named)
             lane = alt.Row("lane:N", title=None, sort=list(self.lanes), header=beside)
-            across = {"column": alt.Column("panel:N", title=None, sort=list(self.panels), header=header)}
-            chart = chart.facet(row=lane, **across if any(self.panels) else {}, spacing=between)
+            parts = []
+            for start in range(0, len(self.panels), columns):
+                panels = list(self.panels[start : start + columns])
+                column = alt.Column("panel:N", title=None, sort=panels, header=header)
+                across = {"column": column} if any(panels) else {}
+                one = chart.transform_filter(alt.FieldOneOfPredicate("panel", panels)) if across else chart
+                parts.append(one.facet(row=lane, **across, spacing=between))
+            chart = parts[0] if len(parts) == 1 else alt.vconcat(*parts)
         elif any(self.panels):
             panel = alt.Facet("panel:N", title=None, sort=list(self.panels), header=header)
             chart = chart.facet(facet=panel, columns=columns, spacing=between).resolve_axis(x="independent")

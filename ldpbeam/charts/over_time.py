@@ -87,11 +87,10 @@ def _row(
     elif state == "complete" and flag_of(record, part):
         state = "flagged"
     low, high = ends or (None, None)
-    start, end = record.window_start, record.window_end
-    if record.window is not None:
-        start, end = _shown(subject, *record.window)
-    row = {"part": "window", "panel": subject.title_of(record), "start": start}
-    return row | {"lane": "", "end": end, "value": value, "low": low, "high": high, "state": state}
+    first, last = record.window or (0, 0)
+    start, at, end = _shown(subject, first, (first + last) // 2, last)
+    row = {"part": "window", "panel": subject.title_of(record), "start": start, "at": at, "end": end}
+    return row | {"lane": "", "value": value, "low": low, "high": high, "state": state}
 
 
 def _shown(subject: Subject, *times: int) -> list[str]:
@@ -108,7 +107,9 @@ def _with_gaps(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         before = filled[-1] if filled else row
         if all(row[name] == before[name] for name in line) and row["start"] > before["end"]:
             empty = dict.fromkeys(("value", "low", "high"))
-            filled.append({**before, **empty, "start": before["end"], "state": "missing"})
+            filled.append(
+                {**before, **empty, "start": before["end"], "at": before["end"], "state": "missing"}
+            )
         filled.append(row)
     return filled
 
@@ -132,18 +133,20 @@ def _figure(
     high = reach(values, [end for _, end in ends])
     margin = 0.04 * (high - low) or 0.5
     domain = [0 if lanes and low >= 0 else low - margin, high + margin]
-    starts = sorted({row["start"] for row in rows})
+    starts, last = sorted({row["start"] for row in rows}), max(row["end"] for row in rows)
+    half = sorted(row["at"] for row in rows)[len(rows) // 2]
     times = zip(subject.events, _shown(subject, *subject.events.values()), strict=True)
+    inside = [(name, time) for name, time in times if starts[0] <= time <= last]
     events = [
         {
             "part": "event",
             "panel": panel,
             "lane": lane,
-            "start": time,
-            "name": name if lane in ("", *lanes[:1]) else "",
+            "at": time,
+            "name": name * (len(panels) == 1 and lane == (*lanes, "")[0]),
+            "side": "right" if time > half else "left",
         }
-        for name, time in times
-        if starts[0] <= time <= max(row["end"] for row in rows)
+        for name, time in inside
         for panel in panels
         for lane in lanes or [""]
     ]
@@ -152,18 +155,18 @@ def _figure(
     caption = [
         *first_in_caption,
         *([f"Grey: {level_of(subject.records)} intervals."] if ends else []),
-        f"Each mark stands where its window begins{f', on {words.day(starts[0])}' if one_day else ''}.",
+        f"Each mark stands in the middle of its window{f', on {words.day(starts[0])}' if one_day else ''}.",
+        *([f"Vertical: {words.listed([name for name, _ in inside])}."] if inside else []),
         *(["Dashed: the truth."] if any(row["part"] == "truth" for row in rows) else []),
         *([f"Open marks are {words.listed(marked, 'or')}."] if marked else []),
         *([GOES_ON] if any(end[0] < domain[0] or end[1] > domain[1] for end in ends) else []),
-        *([f"Times are local to {subject.clock.zone}."] if subject.clock is not None else []),
     ]
     if len(panels) < len(all_panels):
         caption.append(f"The first {len(panels)} of {len(all_panels):,}.")
     ticks = _TICKS if len(panels) == 1 else _TICKS_OF_PANELS
     return Figure(
         title=title,
-        layers=_layers(bool(lanes), starts[:: -(-len(starts) // ticks)], domain),
+        layers=_layers(bool(lanes), starts[:: -(-len(starts) // ticks)], [starts[0], last], domain),
         rows=[*_with_gaps(rows), *events],
         panels=panels,
         height=64 if lanes else 200 if len(panels) == 1 else 100,
@@ -173,13 +176,8 @@ def _figure(
     )
 
 
-def _ticks(starts: Sequence[str], *, small: bool) -> alt.Axis:
-    """An axis with a tick at each of these starts of windows, whose labels name each date once.
-
-    Args:
-        starts: the starts of windows.
-        small: whether a panel may be too narrow for more than one label.
-    """
+def _ticks(starts: Sequence[str]) -> alt.Axis:
+    """An axis with a tick at each of these starts of windows, whose labels name each date once."""
     labels, dates = dict[str, str](), [words.day(start) for start in starts]
     whole_days = all(start[11:19] == "00:00:00" for start in starts)
     for start, date, before in zip(starts, dates, ["", *dates], strict=False):
@@ -187,18 +185,21 @@ def _ticks(starts: Sequence[str], *, small: bool) -> alt.Axis:
         new = date != before and len({*dates}) > 1
         labels[str(milliseconds(start))] = date if whole_days else f"{date} {seconds}" if new else seconds
     expression = f"({json.dumps(labels)})[toString(toNumber(datum.value))]"
-    if small:
-        expression = f"datum.index == 0 || child_width > 80 ? {expression} : ''"
-    return alt.Axis(grid=False, values=[*starts], labelExpr=expression, labelOverlap="greedy")
+    return alt.Axis(
+        grid=False, values=[*starts], labelExpr=expression, labelOverlap="greedy", labelBound=True
+    )
 
 
-def _layers(shares: bool, ticks: Sequence[str], domain: list[float]) -> list[alt.Chart]:
+def _layers(
+    shares: bool, ticks: Sequence[str], span: Sequence[str], domain: Sequence[float]
+) -> list[alt.Chart]:
     """Bands, lines, the truth, and a mark for each window: a disc, or an open shape if it needs care."""
-    x = alt.X("start:T", title=None, scale=alt.Scale(type="utc"), axis=_ticks(ticks, small=shares))
+    scale = alt.Scale(type="utc", domain=list(span), nice=False)
+    x = alt.X("at:T", title=None, scale=scale, axis=_ticks(ticks))
     y = alt.Y(
         "value:Q",
         title=None,
-        scale=alt.Scale(domain=domain, nice=False, zero=False),
+        scale=alt.Scale(domain=list(domain), nice=False, zero=False),
         axis=alt.Axis(format="~%" if shares else alt.Undefined, tickCount=2 if shares else 4),
     )
     shapes = ["triangle-up", "square", "triangle-down", "diamond", "triangle-right"]
@@ -212,9 +213,13 @@ def _layers(shares: bool, ticks: Sequence[str], domain: list[float]) -> list[alt
         of("window").mark_line(strokeWidth=1.75).encode(x=x, y=y),
         of("truth").mark_line(strokeWidth=1.25, strokeDash=[2, 2], style="truth").encode(x=x, y=y),
         of("event").mark_rule(strokeDash=[6, 3], style="truth").encode(x=x),
-        of("event")
-        .mark_text(align="left", dx=4, baseline="top", style="truth", strokeWidth=0)
-        .encode(x=x, y=alt.value(2), text="name:N"),
+        *(
+            of("event")
+            .transform_filter(f"datum.side == '{side}'")
+            .mark_text(align=side, dx=dx, limit=110, baseline="top", style="truth", strokeWidth=0)
+            .encode(x=x, y=alt.value(2), text="name:N")
+            for side, dx in (("left", 4), ("right", -4))
+        ),
         discs.mark_circle(size=22, opacity=1).encode(x=x, y=y),
         marks.transform_filter("datum.state != 'complete'")
         .mark_point(filled=False, size=60, strokeWidth=1.75, opacity=1)

@@ -9,7 +9,14 @@ from typing import Any
 from rich.console import Console
 
 from ldpbeam.answers.between import PairComparison, between_groups, between_windows
-from ldpbeam.answers.difference import BLURRED, FALSE_ALARMS, NO_ERROR, Comparison, Difference, compared
+from ldpbeam.answers.difference import (
+    FALSE_ALARMS,
+    NO_ERROR,
+    Comparison,
+    Difference,
+    compared,
+    largest_first,
+)
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.results import Results
 from ldpbeam.domains import digits_of
@@ -54,7 +61,7 @@ def diff_command(options: argparse.Namespace) -> int:
     code = DIFFERS if comparison.differs or smooth else DONE
     document(_as_json(comparison, between))
     names = names_of([record for side in results for record in side.estimates])
-    _print(comparison, folders, between, names)
+    _print(comparison, folders, names)
     return code
 
 
@@ -105,22 +112,18 @@ def _sides(options: argparse.Namespace) -> Sequence[str]:
     return sides if len(sides) == 2 else ("first", "second")
 
 
-def _print(
-    comparison: Comparison, sides: Sequence[str], between: PairComparison | None, names: Mapping[Bounds, str]
-) -> None:
-    """Print every mean, and what else is beyond its error; of one folder all but many shares."""
+def _print(comparison: Comparison, sides: Sequence[str], names: Mapping[Bounds, str]) -> None:
+    """Print what is beyond its error and every mean; of others say how many there are."""
     rows = [
-        difference
-        for difference in comparison.differences
-        if difference.beyond_if_smooth
-        or difference.family == "means"
-        or (between is not None and difference.family not in ("value buckets", BLURRED))
+        row for row in largest_first(comparison.differences) if row.beyond_if_smooth or row.family == "means"
     ]
-    families = list(comparison.z)
-    rows.sort(key=lambda difference: families.index(difference.family))
     _print_rows(rows[:MOST_ROWS], sides, names)
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
+    if rest := len(comparison.differences) - len(rows):
+        print(
+            f"{counted(rest, 'other number is', 'other numbers are')} not certain to differ; --json has all"
+        )
     for name, keys in zip(sides, (comparison.only_first, comparison.only_second), strict=True):
         if keys:
             print(shown(f"{counted(len(keys), 'estimate')} only in {name}: {_listed(keys, names)}"))

@@ -42,7 +42,6 @@ def test_the_axis_of_time_has_what_local_clocks_show() -> None:
         figure = means_over_time(Subject("price", [day(0), day(1)], clock), {})
         assert figure is not None
         assert [row["start"] for row in figure.rows] == shown
-        assert ("Times are local to America/New_York." in figure.caption) == (clock is not None)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +69,21 @@ def test_events_inside_the_time_of_the_windows_are_marked_in_every_panel() -> No
     figure = means_over_time(Subject("price", records, CLOCK, events), {})
     assert figure is not None
     assert [row for row in figure.rows if row["part"] == "event"] == [
-        {"part": "event", "panel": panel, "lane": "", "start": "2026-03-08T08:00:00Z", "name": "release"}
+        {
+            "part": "event",
+            "panel": panel,
+            "lane": "",
+            "at": "2026-03-08T08:00:00Z",
+            "name": "",
+            "side": "left",
+        }
         for panel in ("north", "south")
     ]
+    # The name is in the chart if there is room.
+    assert "Vertical: release." in figure.caption
+    alone = means_over_time(Subject("price", [day(0), day(1)], CLOCK, events), {})
+    assert alone is not None
+    assert [row["name"] for row in alone.rows if row["part"] == "event"] == ["release"]
 
 
 def test_a_test_of_fit_is_of_the_window_of_an_estimate_and_has_its_name() -> None:

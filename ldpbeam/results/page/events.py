@@ -16,7 +16,7 @@ from ldpbeam.results.before_after import before_after_in
 from ldpbeam.results.page.html import Part, table_of
 from ldpbeam.windows import FAR, Span
 
-#: This many changes of an attribute are in its sentence, and this many of all in the table.
+#: This many changes of an attribute are in its sentence, and this many of all attributes in the table.
 MOST_NAMED, MOST_ROWS = 3, 60
 Changes = Mapping[str, PairComparison]
 
@@ -78,8 +78,10 @@ def _said(row: Difference) -> str:
 
 
 def parts_of_changes(changes: Changes) -> Iterator[Part]:
-    """A table for each event: the largest changes of each kind of number first, no value buckets."""
+    """A table for each event of what certainly changed, the largest first, and how much else there is."""
     for name, between in changes.items():
+        compared = between.comparison.differences
+        certain = [row for row in compared if row.beyond]
         rows = [
             {
                 "attribute": row.key.attribute,
@@ -93,12 +95,14 @@ def parts_of_changes(changes: Changes) -> Iterator[Part]:
                 "after - before": f"{by(row, signed=True)}",
                 "verdict": row.verdict,
             }
-            for row in between.comparison.differences
-            if row.family != "value buckets"
+            for row in certain[:MOST_ROWS]
         ]
-        table = table_of(rows[:MOST_ROWS], (*SIDES, "after - before"), optional=("group",))
-        left = [f"The first {MOST_ROWS} of {len(rows):,} numbers."] if len(rows) > MOST_ROWS else []
-        yield Part(f"Before and after {name}", [*between.sentences, *left], table)
+        table = table_of(rows, (*SIDES, "after - before"), optional=("group",))
+        said = [f"{own[:1].upper()}{own[1:]}." for own in between.sentences]
+        said.append(f"{len(certain):,} of {words.counted(len(compared), 'number')} certainly changed.")
+        if len(certain) > MOST_ROWS:
+            said.append(f"The largest {MOST_ROWS} are below.")
+        yield Part(f"Before and after {name}", said, table)
 
 
 def _text(row: Difference, value: float) -> str:
