@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ldpbeam.words import counted
+from ldpbeam.transforms.reports.counts import MOST_REFUSED
+from ldpbeam.words import counted, percent
 
 #: What a flagged test says of reports, and what the cause may be, by the test.
 _MISFITS = {
@@ -58,12 +59,20 @@ def misfit(
     return f"{said}{f' (by chance: {chance})' if chance else ''}. {cause}"
 
 
-def impossible_line(reports: int) -> str:
-    """Two sentences on reports, one or more, that the mechanism of their service never sends."""
-    are = counted(reports, "report is", "reports are")
+def impossible_line(reports: int, read: int) -> str:
+    """What reports that the mechanism of their service never sends say of the others, if they are many.
+
+    Args:
+        reports: how many they are, one or more.
+        read: how many reports were read.
+    """
+    share = f"{counted(reports, 'report')} of {read:,} ({percent(reports / read)})"
+    said = f"{share} cannot come from the mechanism of their service, and became dead letters"
+    if reports <= MOST_REFUSED * read:
+        return said
     return (
-        f"{are} impossible under the mechanism of the service, and became dead letters. The clients may "
-        "use another mechanism, epsilon or domain; their other reports would then be misread, too"
+        f"{said}. The clients may use another mechanism, epsilon or domain; their other reports would then "
+        "be misread, too"
     )
 
 

@@ -43,9 +43,11 @@ def check_command(options: argparse.Namespace) -> int:
     if crossed:
         names = names_of(results.estimates)
         texts = [_as_texts(row, names) for row in crossed[:MOST_ROWS]]
-        columns = (*_KEYS, "value", "certain", "if smooth", "beyond", "flag")
+        columns = (*_KEYS, "value", "certain", "margin", "if smooth", "beyond", "flag")
         filled = [name for name in columns if any(text[name] for text in texts)]
         print_fitting(Console(), filled, texts, keys=_KEYS, left=("beyond", "flag"))
+    if any(row.margin is not None for row in crossed):
+        print("margin: how far the certain interval is beyond the threshold; below 0, how far it falls short")
     if len(crossed) > MOST_ROWS:
         print(f"and {len(crossed) - MOST_ROWS:,} more; --json has all")
     verdicts = Counter(row.verdict for row in rows)
@@ -69,6 +71,7 @@ def _as_texts(row: Checked, names: Mapping[Bounds, str]) -> dict[str, str]:
         "condition": row.condition.text,
         "value": f"{row.value:.{digits}g}",
         "certain": " to ".join(f"{end:.{digits}g}" for end in certain or ()),
+        "margin": "" if row.margin is None else f"{row.margin:+.3g}",
         "if smooth": " to ".join(f"{end:.{digits}g}" for end in smooth or ()),
         "beyond": f"{row.verdict}, not if smooth" if unlikely else row.verdict,
         "flag": row.flag,
@@ -154,6 +157,14 @@ class Checked:
     if_smooth: tuple[float, float] | None
     verdict: Verdict
     flag: str
+
+    @property
+    def margin(self) -> float | None:
+        """How far the certain interval is beyond the threshold, below 0 if it is not; None without one."""
+        if self.certain is None:
+            return None
+        low, high = (end - self.condition.threshold for end in self.certain)
+        return low if self.condition.above else -high
 
 
 def checked(

@@ -107,7 +107,7 @@ def _run(request: Request, folder: Path) -> int:
         print(f"{spenders:,} {what} spent more than the study's epsilon_cap of {job.study.epsilon_cap:g}")
     print_periods(periods)
     impossible = accounting["dead_letters_by_reason"].get("payload_outside_mechanism", 0)
-    print_fit(job.study, tests, impossible)
+    print_fit(job.study, tests, impossible, accounting["in"])
     print(tables.accounting_line(accounting))
     print(shown(_whereabouts(request)))
     tables.print_reasons(console, accounting, _folder(request))

@@ -73,7 +73,7 @@ def rollup_command(options: argparse.Namespace) -> int:
         }
     )
     tables.print_estimates(console, estimates)
-    print_fit(study, tests, 0)
+    print_fit(study, tests, 0, 0)
     repeated = f"; {rolled.repeated:,} more were repeated or of earlier panes" if rolled.repeated else ""
     held = f"; {rolled.held:,} more were left out, because others hold their reports" if rolled.held else ""
     print(f"{counted(rolled.merged, 'snapshot')} merged into {len(rolled.snapshots):,}{repeated}{held}")

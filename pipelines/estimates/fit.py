@@ -102,7 +102,7 @@ def _shared_noise(study: Study, rolled_up: Collection[str]) -> Iterator[str]:
             )
 
 
-def print_fit(study: Study, tests: Sequence[FitEntry], impossible: int) -> None:
+def print_fit(study: Study, tests: Sequence[FitEntry], impossible: int, read: int) -> None:
     """Print one line about all tests, and a warning for each that is flagged.
 
     Args:
@@ -110,9 +110,10 @@ def print_fit(study: Study, tests: Sequence[FitEntry], impossible: int) -> None:
         tests: all tests.
         impossible: how many reports were dropped because their mechanism never sends them; the tests do not
             see those, so that they have a warning of their own.
+        read: how many reports were read.
     """
     if impossible:
-        warn(impossible_line(impossible))
+        warn(impossible_line(impossible, read))
     misfits = [test for test in tests if test.flagged]
     for test in misfits[:MOST_PRINTED]:
         warn(misfit_sentence(study, test))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -70,7 +70,7 @@ def parse_study(text: str, name: str = "study") -> Study:
 def study_of(values: Mapping[str, Any], name: str = "study") -> Study:
     """The study in Python values: mappings, sequences, texts and numbers, as its YAML would have them.
 
-    Durations may be timedeltas, and times datetimes with a zone.
+    Durations may be timedeltas, times datetimes with a zone, and days of events dates.
 
     Raises:
         StudyError: if it is no valid study.
@@ -94,7 +94,9 @@ def _plain(value: Any, name: str) -> Any:
         return [_plain(inner, name) for inner in value]
     if isinstance(value, timedelta):
         return f"{value // timedelta(milliseconds=1)}ms"
-    if value is None or isinstance(value, str | int | float | datetime):
+    if isinstance(value, date):
+        return value.isoformat()
+    if value is None or isinstance(value, str | int | float):
         return value
     raise StudyError(
         f"{name}: {value!r} is of type {type(value).__name__}; a study has mappings, lists, texts and numbers"

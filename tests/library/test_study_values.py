@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,9 @@ def test_values_may_be_of_python_and_numpy() -> None:
         {"study": "replaced", "attributes": {"x": attribute(versions=versions)}},
         study="given",
         windows={"size": timedelta(hours=1), "period": "20m"},
+        events={"release": date(2026, 1, 2), "fix": since},
     )
+    assert study.events == {"release": 1_767_312_000_000, "fix": since.timestamp() * 1000}
     assert study.name == "given"
     assert (study.windows.size, study.windows.period) == (3_600_000, 1_200_000)
     assert study.attributes["x"].services["a"].versions["two"].span.start == since.timestamp() * 1000

@@ -84,9 +84,12 @@ def test_another_epsilon_is_a_warning_and_no_other_exit_code(estimated: Any, sen
 def test_reports_that_no_client_can_send_have_a_warning_of_their_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for dropped, said in ((1, "1 report is"), (1_200, "1,200 reports are")):
-        print_fit(parse_study(TWO), [], dropped)
-        assert f"ldpbeam: warning: {said} impossible under the mechanism of" in capsys.readouterr().err
+    # Few say nothing of the others.
+    for dropped, said in ((1, "1 report of 100,000 (0.0010%)"), (1_200, "1,200 reports of 100,000 (1.20%)")):
+        print_fit(parse_study(TWO), [], dropped, 100_000)
+        printed = capsys.readouterr().err
+        assert f"ldpbeam: warning: {said} cannot come from the mechanism of their service" in printed
+        assert ("misread" in printed) == (dropped > 1)
 
 
 def test_groups_are_tested_alone_and_together_few_warnings_are_printed_and_roll_ups_test_again(

@@ -106,8 +106,13 @@ def test_a_verdict_says_where_the_interval_of_smooth_people_differs(
     wide, narrow = {"mean": (4.0, 6.0)}, {"mean": (4.8, 5.2)}
     found = results(price(intervals=held(certain=wide, if_smooth=narrow)))
     monkeypatch.setattr(check, "read_results", lambda folder: found)
-    for condition, said in {"mean > 5.5": "possibly, not if smooth", "mean > 4.9": "possibly\n"}.items():
-        assert said in command("check", "out", condition).out
+    for condition, said, margin in (
+        ("mean > 5.5", "possibly, not if smooth", "-1.5"),
+        ("mean > 4.9", "possibly\n", "-0.9"),
+        ("mean < 6.5", "certainly\n", "+0.5"),
+    ):
+        out = command("check", "out", condition).out
+        assert said in out and f"  {margin}  " in out
 
 
 def test_each_range_has_a_name_of_its_own_with_the_numbers_of_the_study() -> None:

@@ -15,6 +15,7 @@ from ldpbeam.cells import Clock
 from ldpbeam.charts.subject import Subset, span_name
 from ldpbeam.intervals.flags import PAGE
 from ldpbeam.schemas.outputs.records import EstimateRecord, FitEntry
+from ldpbeam.transforms.reports.counts import MOST_REFUSED
 from ldpbeam.windows import Bounds
 
 #: This many of a kind are named.
@@ -111,9 +112,11 @@ def _of_reports(results: Results) -> Iterator[str]:
         return
     dead, late, read = counts["dead_letters"], counts["late"], counts["in_"]
     impossible = results.dead_letters_by_reason.get("payload_outside_mechanism", 0)
-    if impossible:
-        yield f"{words_of_fit.impossible_line(impossible)}."
-    if dead and dead != impossible:
+    # Few impossible reports say nothing of the others.
+    many = impossible > MOST_REFUSED * read
+    if many:
+        yield f"{words_of_fit.impossible_line(impossible, read)}."
+    if dead and not (many and dead == impossible):
         share = f" ({words.percent(dead / read)} of those read)" if read else ""
         yield f"{words.counted(dead, 'report')} could not be used{share}."
     if counts.get("damaged_files"):
