@@ -71,7 +71,7 @@ setup(
         # bitwise_count.
         "numpy>=2.0",
         "packaging>=23",
-        # Before 24, a slice of text that is cast has offsets that are out of bounds.
+        # Before 24, if_else of null and a slice of binary values has offsets that are out of bounds.
         "pyarrow>=24",
         # Fields that are left out of a file if they are not set.
         "pydantic>=2.12",

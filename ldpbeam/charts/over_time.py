@@ -185,8 +185,9 @@ def _ticks(starts: Sequence[str]) -> alt.Axis:
         new = date != before and len({*dates}) > 1
         labels[str(milliseconds(start))] = date if whole_days else f"{date} {seconds}" if new else seconds
     expression = f"({json.dumps(labels)})[toString(toNumber(datum.value))]"
+    # A label begins where its window does, and does not reach the next panel.
     return alt.Axis(
-        grid=False, values=[*starts], labelExpr=expression, labelOverlap="greedy", labelBound=True
+        grid=False, values=[*starts], labelExpr=expression, labelAlign="left", labelFlush=False, labelBound=5
     )
 
 

@@ -15,6 +15,9 @@ from ldpbeam.printing import document, step
 from ldpbeam.results.page.writing import write_images, write_page
 from ldpbeam.untrusted import shown
 
+#: This many headlines are printed; with ``--json`` all are.
+MOST_HEADLINES = 20
+
 
 def report_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam report`` and return its exit code."""
@@ -23,13 +26,15 @@ def report_command(options: argparse.Namespace) -> int:
         outputs = [read_results(output) for output in options.outputs]
     people, events = _people(options, outputs), _events(options.event, outputs[0])
     with step("drawing"):
-        size = write_page(options.output, outputs, people, events=events)
+        size, headlines = write_page(options.output, outputs, people, events=events)
     images = None
     if options.export is not None:
         with step("exporting"):
             images = write_images(options.export, outputs, people, events)
-    document({"page": options.output, "bytes": size, "images": images})
+    document({"page": options.output, "bytes": size, "images": images, "headlines": headlines})
     print(f"{shown(options.output)}: {size / 1e6:.1f} MB, opens in any browser")
+    for headline in headlines[:MOST_HEADLINES]:
+        print(shown(headline))
     if images is not None:
         print(f"{images} images are in {shown(options.export)}")
     return DONE

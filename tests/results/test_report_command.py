@@ -109,12 +109,12 @@ def test_the_page_of_a_stream_is_written_as_windows_close(
     pages, written = [], threading.Event()
     write_page = write.write_page
 
-    def recorded(*arguments: Any, **named: Any) -> int:
-        size = write_page(*arguments, **named)
+    def recorded(*arguments: Any, **named: Any) -> tuple[int, list[str]]:
+        made = write_page(*arguments, **named)
         pages.append(page.read_text())
         if len(pages) == 2:
             written.set()
-        return size
+        return made
 
     monkeypatch.setattr(write, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(write, "write_page", recorded)

@@ -49,7 +49,7 @@ def pages(
         made[kind] = tmp_path_factory.mktemp("pages") / f"{kind}.html"
         ran = command("report", folder, "-o", made[kind])
         assert ran.code == 0, ran.err
-        assert ran.out.startswith(f"{made[kind]}: ")
+        assert ran.out.startswith(f"{made[kind]}: ") and "\nMean " in ran.out
     return made
 
 

@@ -132,8 +132,10 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
         *([words.counted(len(groups) + others, "group")] if groups else []),
         f"{words.counted(used, 'report')} from {_KINDS[results.kind]}",
     ]
+    again = ""
     if users and len(windows) > 1:
-        parts[:2] = [f"{' '.join(parts[:2])}, maybe the same people"]
+        parts[:2] = [" ".join(parts[:2])]
+        again = "The same person may be in several windows. "
     per_window = " in a window" if windows else ""
     adds = "; what one person spends on several of them adds up"
     most = (
@@ -143,7 +145,7 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
     )
     return [
         "{}.".format(" \u00b7 ".join(parts)),
-        f"{most}Noise was added to every answer before it was sent.",
+        f"{again}{most}Noise was added to every answer before it was sent.",
     ]
 
 

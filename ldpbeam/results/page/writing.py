@@ -21,8 +21,8 @@ def write_page(
     people: Mapping[str, People],
     reload: int | None = None,
     events: Mapping[str, int] | None = None,
-) -> int:
-    """Write the page of some outputs, whole or not at all, and return its size in bytes.
+) -> tuple[int, list[str]]:
+    """Write the page of some outputs, whole or not at all, and return its size in bytes and its headlines.
 
     Args:
         path: the file.
@@ -38,10 +38,12 @@ def write_page(
     from ldpbeam.results.page.contents import content_of
     from ldpbeam.results.page.html import page
 
-    text = page([content_of(results, people, events) for results in outputs], reload).encode()
+    contents = [content_of(results, people, events) for results in outputs]
+    text = page(contents, reload).encode()
     with named_in_errors(path):
         write_bytes(path, text)
-    return len(text)
+    chapters = [chapter for content in contents for chapter in content.chapters]
+    return len(text), [chapter.answer.headline for chapter in chapters if chapter.answer]
 
 
 def write_images(
