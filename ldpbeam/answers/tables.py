@@ -55,7 +55,7 @@ def print_estimates(
     for name, condition in _CONDITIONS.items():
         if name in names:
             level = 100 * next(record.intervals.level for record in estimates if record.intervals)
-            print(f"{name}: an interval that holds the truth in {level:.4g}% of all samples, {condition}")
+            print(f"{name}: a {level:.4g}% interval that holds {condition}")
     for name in names:
         if name in MEANINGS:
             print(f"{name}: {MEANINGS[name]}")

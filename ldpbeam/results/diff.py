@@ -216,8 +216,8 @@ def _summary(comparison: Comparison) -> Iterator[str]:
             + (f"; the error of {unknown:,} is unknown" if unknown else "")
         )
     yield (
-        f"the intervals of a family hold together: where nothing differs, at most {FALSE_ALARMS:.0%} of "
-        "comparisons show any difference in it"
+        f"where nothing differs, at most {FALSE_ALARMS:.0%} of comparisons show a difference in any one "
+        "family (means, shares, ...)"
     )
 
 

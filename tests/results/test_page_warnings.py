@@ -52,11 +52,21 @@ def test_the_caution_says_in_plain_words_what_not_to_believe() -> None:
     assert ". ".join(rest) == caution_of(records[1:], 0.0)
 
 
-def of_counts(**counts: int) -> Results:
+def of_counts(*, dead_letters_by_reason: dict[str, int] | None = None, **counts: int) -> Results:
     given = dict.fromkeys(("duplicates", "late", "out_of_range", "dead_letters"), 0) | counts
     found = results(price())
-    accounting = Accounting(**{"in": 2_000, "used": 2_000 - sum(given.values()), **given})
+    accounting = Accounting(
+        **{"in": 2_000, "used": 2_000 - sum(given.values()), **given},
+        dead_letters_by_reason=dead_letters_by_reason or {},
+    )
     return replace(found, runs=(RunResults(found.about, "out", True, accounting, (), None),))
+
+
+def test_impossible_reports_cast_doubt_on_others_only_if_they_are_many() -> None:
+    for impossible, doubt in ((20, False), (21, True)):
+        reasons = {"payload_outside_mechanism": impossible}
+        (warned,) = warnings_of(of_counts(dead_letters=impossible, dead_letters_by_reason=reasons))
+        assert ("misread" in warned.sentence) == doubt and f"{impossible / 20:.2f}%" in warned.sentence
 
 
 def test_half_of_the_reports_unused_is_the_first_and_loudest_warning() -> None:

@@ -59,7 +59,7 @@ def test_people_see_the_table_the_accounting_and_what_to_look_at(
     assert ran.out.startswith("study everything, run ")
     for text in (
         "certain mean",
-        "certain mean: an interval that holds the truth in 95% of all samples, whatever people's values are",
+        "certain mean: a 95% interval that holds whatever people's values are",
         "1,201 reports in = 1,200 used + 0 duplicates + 0 late + 0 out of range + 1 dead letters",
         "no user id",
         "nobody spent more than epsilon 4",
