@@ -58,6 +58,11 @@ def request_of(options: argparse.Namespace) -> Request:
     Raises:
         UserError: if the options or the study cannot be used.
     """
+    if options.runner is not None:
+        raise UserError(
+            f"--runner {options.runner}: a stream runs on this machine, without an engine; on several, "
+            "ldp.beam.Estimate reads any unbounded collection of Beam, as examples/beam_stream.py does"
+        )
     study = study_of(options.study, options.attribute)
     for sentence in slow_parts(study):
         note(sentence)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from ldpbeam.command_line.arguments import Parser
 from ldpbeam.command_line.shared_options import add_study_option
 from ldpbeam.log_lines import LOG_JSON
@@ -66,3 +68,5 @@ def add_options(parser: Parser) -> None:
         help=f"the interface of that port (default: {METRICS_HOST}, which only this machine can reach)",
     )  # fmt: skip
     operating.add_argument(LOG_JSON, action="store_true", help="each line on stderr is a JSON object")
+    # It is refused, with what to do instead.
+    operating.add_argument("--runner", metavar="ENGINE", help=argparse.SUPPRESS)

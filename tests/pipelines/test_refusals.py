@@ -129,6 +129,7 @@ ROWS: dict[str, list[tuple[str, str]]] = {
         ("", "name one thing to read: --subscription, --topic (projects/P/topics/T), --input, or --kafka"),
         (f"--subscription {SUBSCRIPTION} --input in/*", "name one thing to read: "),
         ("--input foo://in/*", "--input foo://in/*: "),
+        ("--input in/* --runner moon", "--runner moon: a stream runs on this machine, without an engine"),
         ("--kafka localhost:9092 --topic t --input in/*", "name one thing to read: "),
         ("--kafka localhost:9092", "--kafka goes with --topic T"),
         ("--kafka localhost --topic t", "--kafka localhost: write it as HOST:PORT"),
