@@ -234,7 +234,7 @@ def with_most_letters(batch: pa.RecordBatch, reports: int, size: int) -> pa.Reco
     Whole records have schemas beside them, whose bytes are bounded by those of the input, too.
     """
     most = max(1, batch.num_rows * size // reports)
-    return batch.replace_schema_metadata({**(batch.schema.metadata or {}), LETTERS_KEY: str(most)})
+    return batch.replace_schema_metadata({**(batch.schema.metadata or {}), LETTERS_KEY.encode(): str(most)})
 
 
 def _near(

@@ -22,7 +22,7 @@ from ldpbeam.pipelines.commands.stream import _panes_shown
 from ldpbeam.schemas.encodings.avro_headers import write_header
 from ldpbeam.schemas.files.json_lines import MOST_LINE_BYTES
 from ldpbeam.schemas.messages.decode import JSON, Message, decode_messages
-from ldpbeam.schemas.reports.columns import MECHANISM_KEY, NEEDED, Columns
+from ldpbeam.schemas.reports.columns import LETTERS_KEY, MECHANISM_KEY, NEEDED, Columns, with_most_letters
 from ldpbeam.schemas.reports.fields import LONGEST_NAME, MOST_NAMES
 from ldpbeam.schemas.study.yaml_file import parse_study
 from ldpbeam.study import MOST_GROUPS
@@ -191,3 +191,9 @@ def test_lines_that_do_not_decode_are_not_held_until_they_are_many(tmp_path: Pat
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(GOOD) + "\n" + f"{{{'x' * 2**20}}}\n" * 20)
     assert [letters.num_rows for letters in dead_letters_of(path)] == [1] * 20
+
+
+def test_a_part_of_a_batch_has_its_share_of_the_dead_letters() -> None:
+    batch = with_most_letters(pa.record_batch({"payload": [1, 2, 3, 4]}), 4, 400)
+    part = with_most_letters(batch.slice(1, 1), 4, 400)
+    assert part.schema.metadata == {LETTERS_KEY.encode(): b"100"}
