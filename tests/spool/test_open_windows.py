@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from support.spooled import Stream, in_polls
 
 import ldpbeam as ldp
@@ -118,6 +119,18 @@ def test_the_emptiest_windows_give_way_and_those_around_the_watermark_stay(tmp_p
     assert kept == [(0, "on_time", 2), (1, "on_time", 2), (2, "on_time", 2)]
     counts = run.counts
     assert sum(counts[fate] for fate in FATES) == counts[IN]
+
+
+def test_of_windows_that_have_ended_the_large_one_fires_before_those_that_somebody_invented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "FIRE_MILLISECONDS", 2**62)
+    invented = [minute + part for minute in range(-300, 0) for part in (0.1, 0.2)]
+    stream = stream_of(tmp_path, "{size: 1m}", [*invented, *np.linspace(0, 0.9, 100)], 100)
+    run = stream.begin()
+    stream.turns(run)
+    ended = BEGAN + MINUTE
+    assert run.windows.due(ended, ended, (), 1) == [(("x", (BEGAN, ended)), "on_time")]
 
 
 def test_ids_leave_the_disk_when_their_windows_have_settled(tmp_path: Path) -> None:
