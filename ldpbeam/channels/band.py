@@ -101,9 +101,9 @@ class BandIntegrals:
     """Integrals over each target bucket of the source mass within ``half_width``.
 
     Source bucket k has the mass ``weights[k]``, distributed uniformly; ``source`` and ``target`` are the
-    edges of equal buckets on one axis. With D the second antiderivative of the mass's density, the integral
-    over a target bucket [s, t] is D(t + h) - D(s + h) - D(t - h) + D(s - h). Where the four look-ups in D are
-    does not depend on the weights, so it is found once.
+    edges of equal buckets on one axis. Let D be the second antiderivative of the mass's density. The integral
+    over a target bucket [s, t] is D(t + h) - D(s + h) - D(t - h) + D(s - h). The places of the four look-ups
+    in D do not depend on the weights, so they are computed once.
     """
 
     def __init__(self, source: Floats, target: Floats, half_width: float) -> None:

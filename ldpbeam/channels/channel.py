@@ -44,7 +44,7 @@ class Channel(LinearOperator):
 
 
 class DenseChannel(Channel):
-    """A channel that is any matrix, for mechanisms without a structure to use, such as normal noise."""
+    """A channel that is any matrix, for mechanisms whose structure does not help, such as normal noise."""
 
     def __init__(self, matrix: Floats) -> None:
         super().__init__(*matrix.shape)

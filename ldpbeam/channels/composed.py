@@ -43,7 +43,7 @@ class StackedChannel(Channel):
 
 
 class ChosenColumns(Channel):
-    """Columns of a channel, each as often as it is chosen: of values, each of which is in one of its bins.
+    """Chosen columns of a channel, such as one for each value, which is in one of the channel's bins.
 
     Args:
         channel: the channel.
@@ -69,7 +69,7 @@ class ChosenColumns(Channel):
 
 
 class BinnedChannel(ChosenColumns):
-    """A channel of bins as a channel of finer value buckets, of which each bin has the same number.
+    """A channel of bins as a channel of finer value buckets, the same number for each bin.
 
     Raises:
         ValueError: if the number of value buckets is not a multiple of the number of bins.
@@ -87,7 +87,7 @@ class BinnedChannel(ChosenColumns):
 
 
 class MixtureChannel(Channel):
-    """Several channels, of which each report uses one, drawn with fixed shares, and names it.
+    """Several channels; each report uses one of them, drawn with fixed probabilities, and names it.
 
     The rows are the stacked rows of the channels, times the channels' shares; the columns sum to one.
     """
@@ -152,12 +152,12 @@ def by_block(channel: Channel, sizes: Integers) -> Floats:
         sizes: the number of value buckets of each block, shape (blocks,).
     """
     reduced = ReducedChannel(channel, np.repeat(np.arange(len(sizes)), sizes))
-    # A product for each block takes longer than a matrix that is there.
+    # One product per block takes longer than reducing a matrix that already exists.
     return reduced.dense() if isinstance(channel, DenseChannel) else reduced.matmat(np.eye(len(sizes)))
 
 
 def with_ends(columns: Floats, ends: Floats) -> Floats:
-    """P(cell | value bucket) of numbers, and of the two ends of the range, shape (cells, value buckets + 2).
+    """P(cell | value bucket) with the two ends of the range, shape (cells, value buckets + 2).
 
     Many people may be at an end itself, and not spread over the bucket beside it. The ends are the first and
     the last column.

@@ -1,4 +1,4 @@
-"""The deviance of counts from given probabilities: its distribution, also where cells have few counts.
+"""The deviance of counts from given probabilities, and its distribution, even if cells have few counts.
 
 The deviance of counts c from probabilities p is 2 sum c log(c / (n p)). For large counts it has the
 chi-square distribution. For any counts its first two moments are known: counts in cells are independent
@@ -17,19 +17,19 @@ from scipy.special import gammaincc, gammaln, xlogy
 
 from ldpbeam.domains import Floats
 
-#: From this expected count on, moments no longer change, but for the last covariance, which grows with it.
+#: Above this expected count, moments no longer change, except the last covariance, which grows with it.
 LARGE = 2000.0
-#: The least expected count in the table of moments; smaller ones have its moments, times their ratio.
+#: The least expected count in the table of moments; moments of smaller ones are in proportion.
 LEAST = 1e-9
 #: A bootstrap checks p-values below CHECKED, but not below BEYOND, which it could never resolve.
 CHECKED, BEYOND = 0.02, 1e-12
-#: The bootstrap stops at this many draws as large as what was seen (Besag and Clifford, 1991), or when it has
-#: drawn this many counts. It draws this many counts at once.
+#: The bootstrap stops after ENOUGH_LARGER draws as large as the observed deviance (Besag and Clifford, 1991),
+#: or after MOST_COUNTS counts. It draws BATCH_COUNTS counts at once.
 ENOUGH_LARGER, MOST_COUNTS, BATCH_COUNTS = 20, 2**19, 2**15
 
 
 class Moments(NamedTuple):
-    """The mean and the variance of a deviance under the probabilities that it is measured from."""
+    """The mean and the variance of a deviance, if the probabilities are the true ones."""
 
     mean: float
     variance: float
@@ -62,8 +62,8 @@ def _deviances(counts: Floats, probabilities: Floats) -> Floats:
 def moments(n: float, probabilities: Floats) -> Moments:
     """The moments of the deviance of ``n`` reports from ``probabilities``.
 
-    Those of independent Poisson counts are conditioned on their sum, by the first two of the Poisson
-    distribution's own polynomials (Charlier).
+    They are those of independent Poisson counts, conditioned on their sum by the first two orthogonal
+    polynomials of the Poisson distribution (Charlier).
     """
     expected = n * probabilities[probabilities > 0.0]
     logs, mean, variance, slope, bend = _table()
@@ -82,9 +82,9 @@ def moments(n: float, probabilities: Floats) -> Moments:
 
 @functools.cache
 def _table() -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """(log of the mean, and of a Poisson count's deviance: mean, variance, covariances).
+    """(the log of the mean; the mean, the variance and two covariances of a Poisson count's deviance).
 
-    The covariances are those with the count, and with (count - mean)^2 - count.
+    The covariances are with the count, and with (count - mean)^2 - count.
     """
     means = np.geomspace(LEAST, LARGE, 600)
     rows = []
@@ -109,12 +109,12 @@ def _table() -> tuple[Floats, Floats, Floats, Floats, Floats]:
 def checked(p_value: float, observed: float, counts: Floats, probabilities: Floats) -> float:
     """A small p-value, checked by drawing counts from the probabilities.
 
-    The draws are fixed by the counts. If many of them have as large a deviance, the share of these is the
-    p-value; if few or none have, the gamma distribution's tail is kept, which reaches further than draws.
+    The draws are fixed by the counts. If many of them have as large a deviance, their share is the p-value.
+    If few or none have, the p-value is that of the gamma distribution, whose tail reaches further than draws.
 
     Args:
         p_value: the p-value by the gamma distribution.
-        observed: the deviance that was seen.
+        observed: the observed deviance.
         counts: the counts, shape (cells,).
         probabilities: the probabilities, shape (cells,).
     """

@@ -17,25 +17,26 @@ from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.fit.slots import slots_p_value
 from ldpbeam.mechanisms import KeyValueMechanism, NumericMechanism, UnbiasedMechanism
 
-#: A histogram of numbers is tested in at most this many cells, and against this many value buckets or a few
-#: more: values that lie on few points then differ little from values that are spread over a bucket. Many
-#: reports would show the difference, and so would those of a large epsilon, which are near their value: where
-#: reports times exp(2 epsilon) are more than MANY, there are FINE_BUCKETS.
+#: A histogram of numbers is tested in at most CELLS cells, against VALUE_BUCKETS value buckets or a few more:
+#: values on few points then differ little from values that are spread over a bucket. Many reports would still
+#: show the difference, as would those of a large epsilon, which are near their value. So if reports times
+#: exp(2 epsilon) exceed MANY, there are FINE_BUCKETS.
 CELLS, VALUE_BUCKETS, FINE_BUCKETS, MANY = 256, 1024, 8192, 1e7
-#: A channel with more entries, or more look-ups in a product, is not fitted: its noise alone is tested.
+#: A channel with more entries, or more look-ups in a product, is not fitted; only its noise is tested.
 MOST_ENTRIES = 2**22
 #: The most entries of a matrix of all buckets of a histogram of numbers (128 MB).
 MOST_DENSE = 2**24
-#: Scores with a smaller variance are all one, up to rounding. Their search has at most this many steps, and
-#: ends where their means are one to this error: a tenth of the noise of 10^9 reports in 10,000 categories.
+#: Scores with a variance below LEAST_VARIANCE are all one, up to rounding. The search for scores takes at
+#: most MOST_STEPS steps, and ends when their means are one up to the error SCORES: a tenth of the noise of
+#: 10^9 reports in 10,000 categories.
 LEAST_VARIANCE, MOST_STEPS, SCORES = 1e-9, 200, 1e-8
 
 
 @functools.lru_cache(maxsize=128)
 def histogram_p_value(attribute: Attribute, index: int, histogram: bytes, reports: int) -> float:
-    """An upper bound of the probability of so bad a fit of one channel's histogram, if its claim is true.
+    """An upper bound of the p-value of the fit of one channel's histogram.
 
-    Results are kept: a run that tests its reports flags intervals by the same tests.
+    Results are cached, because a run tests its reports and flags intervals by the same tests.
 
     Args:
         attribute: the attribute.
@@ -80,10 +81,10 @@ def is_tested(attribute: Attribute, index: int) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _pooled(attribute: Attribute, index: int, least: int) -> tuple[Integers, DenseChannel]:
-    """(the cell of each bucket of the histogram, the channel of these cells, by values of the test).
+    """(the cell of each bucket of the histogram, the channel of these cells).
 
-    The values are those of a step, or else in ``least`` equal buckets or a few more, and at the two ends of
-    the range.
+    The columns of the channel are the values of a step; or else ``least`` equal buckets or a few more, and
+    the two ends of the range.
     """
     mechanism, buckets = cast(NumericMechanism, attribute.versions[index].mechanism), attribute.buckets
     cells, steps = greatest_divisor(buckets, CELLS), number_of_values(attribute.domain)
@@ -96,7 +97,7 @@ def _pooled(attribute: Attribute, index: int, least: int) -> tuple[Integers, Den
     if few:
         groups = mechanism.bucketise(mechanism.representatives(buckets), cells)
     else:
-        # No number near CELLS divides that of the buckets, so that some cells have more of them than others.
+        # No number near CELLS divides the number of buckets, so some cells have more buckets than others.
         every = mechanism.cells(buckets)
         groups = np.arange(every) * min(CELLS, every) // every
         columns = np.add.reduceat(columns, np.flatnonzero(np.diff(groups, prepend=-1)))
@@ -104,7 +105,7 @@ def _pooled(attribute: Attribute, index: int, least: int) -> tuple[Integers, Den
 
 
 def _noise_p_value(noise: _Noise, counts: Floats) -> float:
-    """Whether reports have as much noise as they should, whatever the categories are."""
+    """The p-value of the amount of noise in the reports, which does not depend on people's categories."""
     n = float(counts.sum())
     mean = float(counts @ noise.scores) / n
     beyond = max(noise.low - mean, mean - noise.high)
@@ -116,10 +117,10 @@ def _noise_p_value(noise: _Noise, counts: Floats) -> float:
 class _Noise(NamedTuple):
     """The score of each cell, and bounds of the mean and the variance of a report's score.
 
-    A score C y with C'C y = 1 has the mean one whatever the value is, where C is the channel. It is the sum
-    of the unbiased shares that least squares find. A report at random has a lower mean, unless an even
-    population sends reports at random: then all scores are one. So the mean of the scores is below one if
-    reports are noisier than claimed, and above one if they are less noisy.
+    Let C be the channel. A score C y with C'C y = 1 has the mean one for every value: it is the sum of the
+    unbiased shares by least squares. The mean over random reports is lower, unless an even population would
+    send such reports: then all scores are one. So the mean of the scores is below one if reports are noisier
+    than claimed, and above one if they are less noisy.
     """
 
     scores: Floats
@@ -144,7 +145,7 @@ def _noise(attribute: Attribute, index: int) -> _Noise:
 
 
 def _even_p_value(counts: Floats) -> float:
-    """Whether what people draw, a seed of a family or a key to be asked for, is drawn uniformly."""
+    """The p-value of uniform draws, of the seeds of a family or of the keys that people are asked about."""
     uniform = np.full(len(counts), 1.0 / len(counts))
     observed = deviance(counts, uniform)
     p_value = moments(float(counts.sum()), uniform).p_value(observed)

@@ -1,4 +1,4 @@
-"""The least deviance of counts from any distribution of values, as far as a test needs it."""
+"""The least deviance of counts from any distribution of values, as precisely as a test needs it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ldpbeam.estimators.products import ChannelProducts, products
 from ldpbeam.estimators.sparse_likelihood import sparsest
 from ldpbeam.fit.deviance import checked, deviance, moments
 
-#: A p-value above this cannot be flagged in any run, so the search for a better distribution ends.
+#: No run flags a p-value above this, so the search for a better distribution ends.
 CLEAR = 0.1
-#: The most updates of EM, and between two looks at the deviance.
+#: The most updates of EM, and the updates between two looks at the deviance.
 MOST_UPDATES, UPDATES = 60, 4
-#: The log-likelihood is found to within this of its maximum.
+#: The log-likelihood reaches its maximum to within this.
 TOLERANCE = 0.01
 #: The most iterations of the solver that finds the maximum.
 MOST_ITERATIONS = 300
 
 
 def misfit_p_value(channel: Channel, counts: Floats, *, sparse: bool) -> float:
-    """An upper bound of the probability of a fit this bad under the distribution that explains counts best.
+    """An upper bound of the p-value under the distribution that explains the counts best.
 
-    Any distribution's deviance is at least that of the best one. So the search ends at the first one whose
-    deviance is no surprise. Otherwise the maximum of the likelihood is found, and what may be missing to it
-    is subtracted from the deviance.
+    No distribution has a smaller deviance than the best one, so the search ends at the first one whose
+    deviance is no surprise. Otherwise it continues to the maximum of the likelihood, and subtracts from the
+    deviance what may be missing to it.
 
     Args:
         channel: P(cell | value bucket); the columns sum to one.
@@ -58,12 +58,12 @@ def misfit_p_value(channel: Channel, counts: Floats, *, sparse: bool) -> float:
 
 
 def _most_likely(products: ChannelProducts, counts: Floats, start: Floats, sparse: bool) -> Fit:
-    """The weights of greatest likelihood, or near it: from its support, or by larger updates."""
+    """Weights at or near the greatest likelihood: by the sparse solver, or by larger updates."""
     if sparse:
         try:
             return sparsest(products, counts, len(start), Trace(MOST_ITERATIONS), tolerance=TOLERANCE)
         except (RuntimeError, np.linalg.LinAlgError):
-            # Its quadratic problem has no solution within the bounds of rounding; larger updates need none.
+            # Its quadratic problem cannot be solved because of rounding; larger updates have no such problem.
             pass
     trace = Trace(MOST_ITERATIONS)
     return accelerate(products, counts, start, trace, smoothing=False, tolerance=0.1 * TOLERANCE)

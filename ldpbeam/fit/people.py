@@ -1,9 +1,9 @@
 """Do user ids mean the same people at two joined services?
 
-A user's reports to both services are two draws from the channels of one value. The table of both reports is
-compared with what the joint channel makes of the distribution of values that explains it best. Users whose
-ids belong to different people at the two services, or whose reports to one service have another sign, make
-tables that no distribution explains.
+A user's reports to both services are two draws, from the two channels of one value. The table of both reports
+is compared with the expectation under the distribution of values that explains it best. If ids belong to
+different people at the two services, or one service reverses the sign of its reports, no distribution
+explains the table.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from ldpbeam.fit.likelihood import misfit_p_value
 from ldpbeam.mechanisms import CategoricalMechanism, UnbiasedMechanism
 from ldpbeam.statistics import Statistic
 
-#: Neighbouring report buckets of a service are counted together, so that there are at most this many.
+#: The most cells of a service: neighbouring report buckets are counted together.
 MOST_POOLED = 8
-#: Services whose neighbouring report buckets have nothing in common are compared up to this many buckets.
+#: The most report buckets of a service whose neighbouring buckets have nothing in common.
 MOST_UNPOOLED = 16
 #: The value buckets for numbers, or a few more; and the most for categories.
 VALUE_BUCKETS, MOST_VALUE_BUCKETS = 256, 4096
-#: Tables of fewer users say nothing.
+#: Tables of fewer users are not tested.
 FEWEST_USERS = 50
 
 
 def pairs(attribute: Attribute, statistic: Statistic) -> Iterator[tuple[tuple[str, str], int, float]]:
-    """(the labels of two joined services, the users who answered both, a p-value), if these are enough users.
+    """(the labels of two joined services, the number of users of both, the p-value), if there are enough.
 
-    The p-value is an upper bound of the probability of such a table, if both speak of the same people.
+    The p-value is an upper bound of the probability of such a table if users are the same people at both.
     """
     compared = [
         (service, part)

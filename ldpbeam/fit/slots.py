@@ -1,8 +1,8 @@
-"""Does a histogram fit that counts each report once in each of several slots, as a unary encoding does?
+"""Does a histogram fit in which each report counts in several slots, as in a unary encoding?
 
-Reports of different people are independent, but the counts of one report are not. So the counts have no
-likelihood that is easy to compute. What they tell for certain is tested: each count lies between those of
-nobody and of everybody, and the counts of all slots have a known sum.
+Reports of different people are independent, but the counts of one report are not, so there is no simple
+likelihood of the counts. The test uses what is certain: each count lies between those of nobody and of
+everybody, and the counts of all slots have a known sum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def slots_p_value(slots: SlotChannel, counts: Floats, reports: int) -> float:
     """
     table = counts.reshape(slots.size, -1)
     rows = np.column_stack((slots.own, slots.other))
-    # A count may lie outside of both expectations: with nobody having the key, and with everybody.
+    # A count may lie outside both expectations: if nobody has the key, and if everybody has.
     low, high = rows.min(axis=1), rows.max(axis=1)
     # The probabilities of at most and of at least each count; scipy.stats takes a second to import.
     below = np.where(table < reports, betainc(np.maximum(reports - table, 1.0), table + 1.0, 1.0 - low), 1.0)
@@ -34,9 +34,9 @@ def slots_p_value(slots: SlotChannel, counts: Floats, reports: int) -> float:
 
 
 def _sum_p_value(slots: SlotChannel, mean: float, reports: int) -> float:
-    """Whether reports have, on average, as many slots as they should that are not absent or unset.
+    """The p-value of the mean number of slots that are present or set.
 
-    Slots of one report are independent given its value, or at least pairwise.
+    Given the value, the slots of one report are independent, or at least pairwise.
     """
     present = 1.0 - slots.own[0]
     others = 1.0 - float(slots.other[0])

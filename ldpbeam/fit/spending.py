@@ -1,9 +1,9 @@
 """The limits of a stream's tests: a bound of false alarms over its whole life, spent over windows and panes.
 
-A stream has no last test by whose number the limits could be divided. So every window that it may ever have
-gets a share of the allowed probability beforehand, and the shares sum to one (alpha spending: Foster and
-Stine, J. R. Stat. Soc. B 70, 2008; for the family-wise error rate, Tian and Ramdas, Stat. Methods Med. Res.
-30, 2021). A limit depends on no result and on no order, so that workers need not know of each other.
+A stream has no last test, so the allowed probability cannot be divided by the number of tests. Instead, every
+possible window gets a share of it beforehand, and the shares sum to one (alpha spending: Foster and Stine, J.
+R. Stat. Soc. B 70, 2008; for the family-wise error rate, Tian and Ramdas, Stat. Methods Med. Res. 30, 2021).
+A limit depends on no result and on no order, so workers need not know of each other.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Spending:
     Attributes:
         since: when the first run of the stream began, in epoch milliseconds.
         started: when this run began; not before ``since``.
-        earlier_runs: how many runs of the stream there were before, 0 or more.
-        windows: one starts with each of these.
-        attributes: how many attributes, or coordinates of vectors, are tested, 1 or more.
+        earlier_runs: the number of earlier runs of the stream, 0 or more.
+        windows: the cells with each of which a window starts.
+        attributes: the number of tested attributes, or coordinates of vectors, 1 or more.
     """
 
     since: int

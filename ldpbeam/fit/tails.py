@@ -1,9 +1,9 @@
-"""Do the reports of a noise with a tail reach as far as the noise does?
+"""If a noise has a tail, do the reports reach as far as it should?
 
-A histogram has one cell for all reports beyond an end, so it does not tell one that lies a little beyond from
-one that lies hundreds of domains away, as those of fake users may. The exact sum of the reports does. Given
-the histogram, the distribution of the sum is known whatever the values are: a report inside lies near its
-cell's middle, and the distance beyond an end is exponential (Laplace), or shorter (Gaussian).
+A histogram has one cell for all reports beyond an end. So it does not distinguish a report that is slightly
+beyond from one that is hundreds of domains away, such as those of fake users may be; the exact sum of the
+reports does. Given the histogram, the distribution of the sum hardly depends on the values: a report inside
+lies near its cell's middle, and the distance beyond an end is exponential (Laplace), or shorter (Gaussian).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MOST_REACH = 200
 
 
 def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> float:
-    """An upper bound of the probability that reports lie so far out, or so near; 1 without a tail.
+    """An upper bound of the probability that reports are as far out, or as near, as these; 1 without a tail.
 
-    Let T be the sum of the reports less that of their cells' middles and ends. For every t above zero,
-    P(T >= T seen) is at most E[exp(t T)] / exp(t T seen) (Chernoff). In a cell of width w the logarithm of
-    the density has a slope of at most L. So the mean there is at most L w^2/12 from the middle, and the
-    deviation from it adds at most t^2 w^2/8 (Hoeffding).
+    Let T be the sum of the reports minus that of their cells' middles and ends, and s its observed value. For
+    every t above zero, P(T >= s) is at most E[exp(t T)] / exp(t s) (Chernoff). In a cell of width w the
+    logarithm of the density has a slope of at most L. So the mean there is at most L w^2/12 from the middle,
+    and the deviation from it adds at most t^2 w^2/8 (Hoeffding).
 
     Args:
         attribute: the attribute of the statistic.
@@ -79,7 +79,7 @@ def tail_p_value(attribute: Attribute, index: int, statistic: Statistic) -> floa
 def _squares_p_value(
     tail: Tail, spread: float, rounding: float, inside: float, beyond: float, width: float
 ) -> float:
-    """A bound of the probability of so small, or so large, a sum of squares beyond the ends.
+    """A bound of the probability of as small, or as large, a sum of squares beyond the ends.
 
     A report at a distance x beyond an end e adds X = 2 e x + x^2 to the sum. Let S be a sum of n
     independent X >= 0 with E[X^2] <= m. Then P(S <= E[S] - t) <= exp(-t^2 / (2 n m)) (Maurer, J. Inequal.
@@ -89,8 +89,8 @@ def _squares_p_value(
 
     Args:
         tail: the tail.
-        spread: the sum of squares, less that of the reports' cells' middles and ends.
-        rounding: how much rounding may have added or taken away.
+        spread: the sum of squares minus that of the cells' middles and ends.
+        rounding: the most that rounding may have added or subtracted.
         inside: the number of reports between the ends.
         beyond: the number of reports beyond an end.
         width: the width of a cell.

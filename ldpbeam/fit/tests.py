@@ -19,24 +19,24 @@ from ldpbeam.statistics import Statistic, has_tail
 
 #: The share of clean runs that may have a flag: the probability of one or more false alarms in a run.
 FALSE_ALARMS = 0.01
-#: Histograms of fewer reports say nothing.
+#: Histograms of fewer reports are not tested.
 FEWEST_REPORTS = 50
 
 
 @dataclass(frozen=True)
 class FitTest:
-    """One test of whether reports fit what the study claims.
+    """One test of whether reports fit the study's claims.
 
     Attributes:
         test: ``reports``: one channel's histogram fits its mechanism and epsilon. ``tails``: its reports
-            reach as far as the noise does. ``same_people``: the reports of two joined services are of
-            the same people. ``remembered_noise``: the reports of a user in several windows agree as much as
-            remembered noise makes them. ``fresh_noise``: they differ as much as noise that is drawn afresh
-            in each window does.
+            reach as far as the noise does. ``same_people``: the reports of two joined services come from the
+            same people. ``remembered_noise``: the reports of a user in several windows agree as much as
+            remembered noise makes them agree. ``fresh_noise``: they differ as much as noise that is drawn
+            afresh in each window makes them differ.
         services: the service of the histogram, or both, with versions as in ``maps@v2``.
-        reports: the reports in the histogram, the users who answered both, or those with reports in two
-            windows or more.
-        p_value: an upper bound of the probability of so bad a fit, if the claim is true.
+        reports: the number of reports in the histogram, of users who answered both, or of users with reports
+            in two windows or more.
+        p_value: an upper bound of the p-value of the claim.
     """
 
     test: Literal["reports", "tails", "same_people", "remembered_noise", "fresh_noise"]
@@ -50,16 +50,16 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
 
     Args:
         attribute: the attribute of the statistic.
-        statistic: the statistic; counts that are negative, as of a difference, cannot be tested. Reports of
-            joined windows depend on each other, so that only what clients remember is tested.
-        windows: how many windows it is of. Clients that remember their noise share it over several, and are
-            not tested then.
+        statistic: the statistic. Negative counts, such as those of a difference, cannot be tested. Reports of
+            joined windows depend on each other, so only what clients remember is tested.
+        windows: the number of windows of the statistic. With several, clients that remember their noise are
+            not tested, because the windows share it.
     """
     if statistic.joined is not None:
         yield from _noise_tests(attribute, statistic)
         return
     if isinstance(attribute.domain, Pair):
-        # Its attributes are tested.
+        # The two attributes of a pair are tested.
         return
     for index, version in enumerate(attribute.versions):
         if windows > 1 and version.lifetime is not None:
@@ -88,7 +88,7 @@ def _noise_tests(attribute: Attribute, statistic: Statistic) -> Iterator[FitTest
 
 
 def explain(attribute: Attribute) -> Iterator[str]:
-    """Sentences on what is tested of an attribute's reports, and what is not."""
+    """Sentences about what is tested in an attribute's reports, and what is not."""
     versions = attribute.versions
     tested = [version.label for index, version in enumerate(versions) if is_tested(attribute, index)]
     if tested:
@@ -111,7 +111,7 @@ def explain(attribute: Attribute) -> Iterator[str]:
 
 
 def not_tested(attribute: Attribute) -> Iterator[str]:
-    """Sentences on what is not tested, whatever the reports are; of a pair its attributes say it."""
+    """Sentences about what is never tested; for a pair, its attributes have them."""
     if isinstance(attribute.domain, Pair):
         return
     for index, version in enumerate(attribute.versions):
@@ -124,7 +124,7 @@ def not_tested(attribute: Attribute) -> Iterator[str]:
 def flagged(p_values: Sequence[float], false_alarms: float = FALSE_ALARMS) -> list[bool]:
     """Which tests of a run are flagged, by Holm's correction.
 
-    Whatever the tests have in common, the probability that a true claim is flagged is at most
+    However the tests depend on each other, the probability that a true claim is flagged is at most
     ``false_alarms``.
 
     Args:

@@ -1,12 +1,12 @@
-"""The permanent and the instant step of a memoised client, and what the reports of one user share.
+"""The permanent and the instant step of a memoised client, and how the reports of one user depend on them.
 
 A client draws the *permanent* answer of a value once, at the lifetime epsilon, and keeps it. In each window
 it draws an *instant* answer from the permanent one, and sends that. Erlingsson et al. (CCS 2014) did this
 first; Arcolezi et al. (arXiv 2111.04636; EDBT 2023) chain GRR, unary encoding and local hashing in this way.
 
-The constants here are exact: the two steps together are the mechanism of one window at its epsilon. The
-published constants of GRR and local hashing are those of two symbols; with more, the reports of a window are
-private at less than their epsilon, and noisier than it needs.
+The constants here are exact: both steps together are the mechanism of one window at its epsilon. The
+published constants of GRR and local hashing are exact for two symbols only; with more symbols, the reports of
+a window spend less than their epsilon, and are noisier than necessary.
 
 E_inf and E_1 are exp of the lifetime epsilon and of the epsilon of one window.
 """
@@ -23,12 +23,12 @@ from ldpbeam.domains import Floats
 
 @dataclass(frozen=True)
 class SupportChain:
-    """Whether a permanent answer supports a category, and then whether a report does.
+    """The probabilities that a permanent answer supports a category, and that a report does.
 
     Attributes:
-        permanent: P(the permanent answer supports a category), the person's own and any other one.
+        permanent: P(the permanent answer supports a category), for the person's category and for any other.
         instant: P(a report supports a category), if the permanent answer does and if it does not.
-        inputs: the number of different inputs that the permanent step can have.
+        inputs: the number of different inputs of the permanent step.
     """
 
     permanent: tuple[float, float]
@@ -37,7 +37,7 @@ class SupportChain:
 
     @property
     def window(self) -> tuple[float, float]:
-        """P(a report supports a category), the person's own and any other one."""
+        """P(a report supports a category), for the person's category and for any other."""
         p, q = (self._reported(answer) for answer in self.permanent)
         return p, q
 
@@ -47,10 +47,10 @@ class SupportChain:
 
     @property
     def shared(self) -> tuple[float, float]:
-        """The correlation of a user's supports in two windows, of the own category and of any other one.
+        """The correlation of a user's supports in two windows, for the person's category and for any other.
 
-        The variance of a support is m(1 - m), and the part (p2 - q2)^2 a (1 - a) of it is that of the
-        permanent answer, which supports the category with probability a.
+        The variance of a support is m(1 - m). The permanent answer, which supports the category with
+        probability a, contributes (p2 - q2)^2 a (1 - a) to it.
         """
         of_p, of_q = (self._correlation(answer) for answer in self.permanent)
         return of_p, of_q
@@ -68,8 +68,8 @@ class SupportChain:
         h(a) = (p2-q2)^2 a (1-a) + [a p2 (1-p2) + (1-a) q2 (1-q2)] / T.
 
         Args:
-            shares: about the shares that people have, shape (n,).
-            windows: how many windows the reports are of.
+            shares: approximate shares, shape (n,).
+            windows: the number of windows of the reports.
         """
         (p, q), (of_own, of_other) = self.window, self.shared
         with_it, without = shares * p * (1.0 - p), (1.0 - shares) * q * (1.0 - q)
@@ -77,7 +77,7 @@ class SupportChain:
         return 1.0 + (windows - 1) * together
 
     def factor(self, windows: int) -> float:
-        """The same for whatever is computed from supports: the largest of all shares."""
+        """The same for anything that is computed from supports: the largest factor of all shares."""
         return 1.0 + (windows - 1) * max(self.shared)
 
 
@@ -94,7 +94,7 @@ class NumberChain:
     inputs: int
 
     def factor(self, windows: int) -> float:
-        """The largest variance of what is computed from several windows, relative to independent reports.
+        """The largest variance of anything computed from several windows, relative to independent reports.
 
         It is that of users who had one value in all windows and reported in each.
         """
@@ -104,17 +104,17 @@ class NumberChain:
 def instant_ratio(cells: int, lifetime: float, epsilon: float, *, as_published: bool = False) -> float:
     """c: the instant step of randomised response over ``cells`` keeps an answer with c / (c + cells - 1).
 
-    The exact one makes GRR of both steps have epsilon: c = (E_inf E_1 + (k-2) E_1 - (k-1)) / (E_inf - E_1).
-    The published one (arXiv 2111.04636, section 3; EDBT 2023, equation 3) does that for k = 2:
-    c = (E_inf E_1 - 1) / (E_inf - E_1).
+    With the exact ratio, both steps together are GRR at epsilon: c = (E_inf E_1 + (k-2) E_1 - (k-1)) /
+    (E_inf - E_1). The published ratio (arXiv 2111.04636, section 3; EDBT 2023, equation 3) is exact for k =
+    2: c = (E_inf E_1 - 1) / (E_inf - E_1).
 
     Args:
         cells: the number k of categories, or of hash values.
         lifetime: the lifetime epsilon, above ``epsilon``.
         epsilon: the epsilon of one window.
-        as_published: whether to take the published one.
+        as_published: whether to use the published ratio.
     """
-    # Without differences of numbers that are nearly equal.
+    # This form avoids differences of nearly equal numbers.
     apart = math.exp(epsilon) * math.expm1(lifetime - epsilon)
     if as_published:
         return math.expm1(lifetime + epsilon) / apart
@@ -133,7 +133,7 @@ def randomised_response(
 def local_hashing(
     hashes: int, lifetime: float, epsilon: float, *, as_published: bool = False
 ) -> SupportChain:
-    """The chain of ``olh``: that of ``grr`` over hash values; another category has any hash."""
+    """The chain of ``olh``: that of ``grr`` over hash values; other categories have uniform hashes."""
     chain = randomised_response(hashes, lifetime, epsilon, as_published=as_published)
     return SupportChain((chain.permanent[0], 1.0 / hashes), chain.instant, hashes)
 
@@ -153,7 +153,7 @@ def symmetric_unary(size: int, lifetime: float, epsilon: float) -> SupportChain:
 
 
 def _unary(size: int, permanent: tuple[float, float], kept: float) -> SupportChain:
-    """Permanent bits, each of which is sent as it is with probability ``kept``."""
+    """Permanent bits; each is sent unchanged with probability ``kept``."""
     return SupportChain(permanent, (kept, 1.0 - kept), size)
 
 
@@ -169,12 +169,12 @@ def rounding(lifetime: float, epsilon: float, inputs: int) -> NumberChain:
 def uniform_part(half_width: float, lifetime: float, epsilon: float) -> float:
     """l: the probability that a report of a wave is uniform instead of the permanent one.
 
-    l = (p - E_1 q) / (p - E_1 q + u (E_1 - 1)) with the densities p and q of the permanent step and u of the
-    uniform one. The reports of a window have a wave of the same width, whose density is E_1 times that
+    l = (p - E_1 q) / (p - E_1 q + u (E_1 - 1)), with the densities p and q of the permanent step and the
+    uniform density u. The reports of a window have a wave of the same width, whose density is E_1 times that
     elsewhere.
 
     Args:
-        half_width: that of the permanent wave, relative to the range of values.
+        half_width: the half-width of the permanent wave, relative to the range of values.
         lifetime: the lifetime epsilon, above ``epsilon``.
         epsilon: the epsilon of one window.
     """
@@ -186,9 +186,9 @@ def uniform_part(half_width: float, lifetime: float, epsilon: float) -> float:
 def wave(half_width: float, lifetime: float, epsilon: float, buckets: int) -> NumberChain:
     """The chain of ``square_wave`` and ``piecewise``, with ``buckets`` memo and report buckets.
 
-    Given the permanent answer b, the mean of a function g of the report is (1-l) g(b) and a constant. Its
-    variance over b is (1-l)^2 V for the variance V of g(b), and that of g over reports is at least
-    (1-l) V + l U, where the variance U under the uniform distribution is at least V u/p.
+    Given the permanent answer b, the mean of a function g of the report is (1-l) g(b) plus a constant. Let V
+    be the variance of g(b). The variance of that mean over b is (1-l)^2 V, and the variance of g over reports
+    is at least (1-l) V + l U, where U, its variance under the uniform distribution, is at least V u/p.
     """
     part = uniform_part(half_width, lifetime, epsilon)
     inside = 1.0 / (2.0 * half_width + math.exp(-lifetime))
@@ -198,7 +198,7 @@ def wave(half_width: float, lifetime: float, epsilon: float, buckets: int) -> Nu
 
 
 def published_hashes(lifetime: float, epsilon: float) -> int:
-    """The number of hash values of OLOLOHA, with the least variance of its chain (EDBT 2023, equation 6)."""
+    """OLOLOHA's number of hash values, which minimises the variance of its chain (EDBT 2023, equation 6)."""
     a, b = math.exp(lifetime), math.exp(epsilon)
     root = math.sqrt(a**4 - 14.0 * a**2 - 12.0 * (a * b) ** 2 + 12.0 * a * b + 12.0 * a**3 * b + 1.0)
     return max(2, int(np.rint((1.0 - a**2 + 6.0 * a - 6.0 * b + root) / (6.0 * (a - b)))))

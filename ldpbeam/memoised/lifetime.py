@@ -45,15 +45,16 @@ class Lifetime:
 
     Attributes:
         named: the mechanism that the study names, with the epsilon of one window.
-        epsilon: the lifetime epsilon: what all reports about one value reveal of it, above that of a window.
-        as_published: whether clients have the published constants of L-GRR and LOLOHA; for the other
-            mechanisms of categories, the published constants are the exact ones.
-        memo_buckets: for numbers, to how many buckets values and reports are rounded; 0 for categories.
-        values: how many values a domain of numbers has that has a step: then values are not rounded to memo
-            buckets, and only reports are; 0 without a step.
+        epsilon: the lifetime epsilon, of all reports about one value; it is above that of a window.
+        as_published: whether clients use the published constants of L-GRR and LOLOHA; for the other
+            mechanisms of categories, the published constants are exact.
+        memo_buckets: for numbers, the number of buckets to which values and reports are rounded; 0 for
+            categories.
+        values: the number of values of a domain with a step: then only reports are rounded to memo buckets;
+            0 without a step.
 
     Raises:
-        ValueError: if the mechanism has no permanent answer, or a value is out of range.
+        ValueError: if the mechanism has no permanent answer, or a number is out of range.
     """
 
     named: Mechanism
@@ -83,7 +84,7 @@ class Lifetime:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What fingerprints and stamps say of it, beside the mechanism that the study names."""
+        """What fingerprints and stamps state besides the mechanism that the study names."""
         return {
             "lifetime_epsilon": self.epsilon,
             **({"as_published": True} if self.as_published else {}),
@@ -120,10 +121,10 @@ class Lifetime:
 
     @functools.cached_property
     def window(self) -> Mechanism:
-        """The mechanism whose channel the reports of one window come through.
+        """The mechanism whose channel describes the reports of one window.
 
-        It is the mechanism that the study names, but for two: the reports of a wave are those of the wave of
-        the lifetime epsilon, which is narrower, and published constants make reports noisier.
+        It is the mechanism that the study names, with two exceptions: the reports of a wave have the wave of
+        the lifetime epsilon, which is narrower; and published constants make reports noisier.
         """
         if isinstance(self.named, SquareWave | Piecewise):
             return GeneralWave(self.named.epsilon, top=1.0, half_width=self.half_width)
@@ -132,7 +133,7 @@ class Lifetime:
             assert isinstance(chain, SupportChain)
             cells = chain.inputs
             p = chain.window[0]
-            # Never above what the study says, because of rounding.
+            # Rounding must not raise it above the study's epsilon.
             epsilon = min(math.log(p * (cells - 1.0) / (1.0 - p)), self.named.epsilon)
             return replace(self.named, epsilon=epsilon)
         return self.named
@@ -177,10 +178,10 @@ class Lifetime:
 
 
 def released_options(name: str, lifetime: float, epsilon: float) -> Mapping[str, Any]:
-    """The options of a mechanism that released clients with published constants have.
+    """The options of a mechanism in released clients with published constants.
 
-    OLOLOHA draws any seed, hashes a category's index in decimal digits, and chooses the number of hash
-    values itself.
+    OLOLOHA draws seeds from the whole range, hashes a category's index in decimal digits, and chooses the
+    number of hash values itself.
 
     Args:
         name: the mechanism's name.

@@ -1,7 +1,7 @@
 """What a client remembers, without storing it: a pseudo-random function of the device key (docs/reports.md).
 
-The draws of a permanent answer are HMAC-SHA256 under the device key, in counter mode, of a text that says
-what is drawn: two permanent answers with a common draw would reveal more than the lifetime epsilon.
+The draws of a permanent answer are HMAC-SHA256 under the device key, in counter mode, of a text that states
+what is drawn. Two permanent answers with a common draw would reveal more than the lifetime epsilon.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def draws_of(key: bytes, text: bytes, count: int) -> Integers:
 
     Args:
         key: the device key.
-        text: what is drawn.
-        count: how many draws.
+        text: states what is drawn.
+        count: the number of draws.
     """
     blocks = (
         hmac.digest(key, text + struct.pack(">I", block), hashlib.sha256)
@@ -98,7 +98,7 @@ class Memo:
 
     @functools.cached_property
     def _service(self) -> bytes:
-        """The fields that all texts of the service have."""
+        """The fields that all texts of the service begin with."""
         named = self.lifetime.named
         options = f"{named.seeds},{named.hashed}" if isinstance(named, LocalHashing) else ""
         return fields_of(
@@ -176,7 +176,7 @@ class Memo:
 
 
 def _of_each(keys: Sequence[bytes], inputs: Integers, drawn: Callable[[bytes, int], Integers]) -> Integers:
-    """The draws of each pair of a key and an input, computed once per pair, in the order of the pairs.
+    """The draws for each pair of a key and an input, computed once per distinct pair.
 
     HMAC has no form for arrays, so this is a loop over the pairs.
     """

@@ -1,7 +1,7 @@
-"""Rotating panels: of the windows of a period, a user answers one (docs/over_time.md).
+"""Rotating panels: a user answers in one window of each period (docs/over_time.md).
 
-Which one is a hash of what both sides know: the study, the attribute, the user id and the number of the
-period. So it changes from period to period, and reveals nothing about the user's value.
+The window is a hash of what clients and the server know: the study, the attribute, the user id and the number
+of the period. So it changes from period to period, and reveals nothing about the user's value.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Panel:
 
     Attributes:
         study: the name of the study.
-        size: how long a window lasts, in milliseconds. Windows do not slide.
-        windows: how many windows a period has, 2 or more; periods are aligned to 1970-01-01T00:00:00Z.
+        size: the length of a window in milliseconds. Windows do not slide.
+        windows: the number of windows in a period, 2 or more; periods are aligned to 1970-01-01T00:00:00Z.
     """
 
     study: str
@@ -36,14 +36,14 @@ class Panel:
 
     @property
     def period(self) -> int:
-        """How long a period lasts, in milliseconds."""
+        """The length of a period in milliseconds."""
         return self.size * self.windows
 
     def turns(self, attribute: str, ids: Sequence[bytes], users: Integers, times: Integers) -> Integers:
-        """When the window begins that each user answers in the period of a time.
+        """The start of the window in which each user answers, in the period of a time.
 
         Args:
-            attribute: the attribute that the reports are of.
+            attribute: the attribute of the reports.
             ids: the ids of k users; a UUID as its 16 bytes.
             users: indexes into ``ids``, shape (n,).
             times: event times in epoch milliseconds, shape (n,).
@@ -53,7 +53,7 @@ class Panel:
         """
         periods = np.asarray(times, dtype=np.int64) // self.period
         known, number = np.unique(periods, return_inverse=True)
-        # Each user is hashed once for each period, however many reports the user sent in it.
+        # Each user is hashed once per period, however many reports the user sent.
         pairs, which = np.unique(number * len(ids) + users, return_inverse=True)
         texts = [fields_of(PURPOSE, self.study, attribute, str(period)) for period in known.tolist()]
         digests = b"".join(
@@ -65,7 +65,7 @@ class Panel:
 
 
 def explain(panel: Panel) -> str:
-    """A sentence on who answers when."""
+    """A sentence about who answers when."""
     return (
         f"A user answers one window in {panel.windows:,}, another one in each period of "
         f"{format_duration(panel.period)}, and so spends the epsilon of one window in a period; a report in "

@@ -1,9 +1,9 @@
-"""Both steps of a client that remembers its noise, in whole numbers: every probability is known exactly.
+"""Both steps of a client that remembers its noise, in whole numbers, so that every probability is exact.
 
-A draw is a uniform integer from 0 to U - 1, as in :mod:`ldpbeam.mechanisms.numbers.grid`. Of the draws of a
-step, an *excess* leads to what the step was given, and all others to an answer that does not depend on it. So
-the excess of both steps is the product of theirs, and the rest of the channel of a window does not depend on
-the value (decision 53).
+A draw is a uniform integer from 0 to U - 1, as in :mod:`ldpbeam.mechanisms.numbers.grid`. Some draws of a
+step, its *excess*, lead to the input of the step, and all others to an answer that does not depend on it. So
+the excess of both steps together is the product of theirs, and the rest of a window's channel does not depend
+on the value (decision 53).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Steps(ABC):
     """The permanent and the instant step of a client.
 
     Attributes:
-        answers: how many permanent answers there are; 2 where each bit has one.
-        kept: how many draws of the instant step keep the permanent answer. Each other draw m leads to the
-            answer (m - ``kept``) mod ``answers``.
+        answers: the number of permanent answers; 2 if each bit has one.
+        kept: the number of draws of the instant step that keep the permanent answer. Any other draw m leads
+            to the answer (m - ``kept``) mod ``answers``.
         draws: the number U of possible draws.
     """
 
@@ -58,17 +58,17 @@ class Steps(ABC):
 
     @property
     def draws_of_answer(self) -> int:
-        """How many draws a permanent answer takes, and an instant answer."""
+        """The number of draws of a permanent answer, and of an instant answer."""
         return 1
 
     @property
     def loss(self) -> float:
-        """The largest epsilon of the instant step, between any two permanent answers; never less than that.
+        """The largest epsilon of the instant step between two permanent answers, or slightly more.
 
-        Two answers may differ in each of their draws, as bits do, of which each category has its own.
+        Two answers may differ in all their draws, if there is one bit per category.
         """
         other = (self.draws - self.kept) // self.answers
-        # Above what is lost where the quotient, its logarithm and the product are rounded.
+        # The margin is above the rounding errors of the quotient, its logarithm and the product.
         return self.draws_of_answer * math.log1p(self.kept / other) * (1.0 + 2.0**-50)
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Steps(ABC):
 
         Args:
             inputs: categories, hash values or memo buckets, from 0, shape (n,).
-            draws: shape (n, ``draws_of_answer``).
+            draws: the draws, shape (n, ``draws_of_answer``).
         """
 
     def instant(self, permanent: Integers, draws: Integers) -> Integers:
@@ -90,7 +90,7 @@ class CellSteps(Steps):
     """Randomised response over ``answers`` categories or hash values.
 
     Attributes:
-        excess: how many draws of the permanent step lead to its input.
+        excess: the number of draws of the permanent step that lead to its input.
     """
 
     excess: int
@@ -111,8 +111,8 @@ class BitSteps(Steps):
 
     Attributes:
         size: the number of categories.
-        own: how many draws set the bit of the category itself.
-        other: how many draws set the bit of another category.
+        own: the number of draws that set the bit of the person's category.
+        other: the number of draws that set the bit of another category.
     """
 
     size: int
@@ -121,7 +121,7 @@ class BitSteps(Steps):
 
     @property
     def constants(self) -> tuple[int, ...]:
-        """The number of bits, and both numbers of draws."""
+        """The number of bits, and the two numbers of draws."""
         return self.size, self.own, self.other
 
     @property
@@ -149,7 +149,7 @@ class Inputs:
 
     @property
     def parts(self) -> int:
-        """How many equal parts the range has, at whose ends the inputs lie."""
+        """The number of equal parts of the range whose ends are the possible places of inputs."""
         return self.values - 1 if self.values else 2 * self.buckets
 
     def at(self, inputs: Integers) -> Integers:
@@ -169,7 +169,8 @@ class SignSteps(Steps):
 
     Attributes:
         places: where the inputs lie.
-        fewest: how many draws lead to plus at the lower end of the range, and to minus at the upper one.
+        fewest: the number of draws that lead to plus at the low end of the range, and to minus at the high
+            end.
     """
 
     places: Inputs
@@ -181,7 +182,7 @@ class SignSteps(Steps):
         return self.places.buckets, self.fewest
 
     def permanent(self, inputs: Integers, draws: Integers) -> Integers:
-        """The signs, 0 or 1; the rounding to an end is part of them."""
+        """The signs, 0 or 1, which include the rounding to an end."""
         places, parts = self.places.at(inputs[:, None]), self.places.parts
         whole, rest = divmod(self.draws - 2 * self.fewest, parts)
         up = self.fewest + places * whole + places * rest // parts
@@ -190,13 +191,13 @@ class SignSteps(Steps):
 
 @dataclass(frozen=True)
 class WaveSteps(Steps):
-    """A wave around the input's place; the places of reports are cut into ``answers`` report buckets.
+    """A wave around the input's place; the places of reports are grouped into ``answers`` report buckets.
 
     Attributes:
         inputs: where the inputs lie.
-        steps: the place of the upper end of the range of values.
+        steps: the place of the high end of the range of values.
         width: the number of places of the wave.
-        excess: how many draws each place of the wave has, besides those of any place.
+        excess: the number of draws of a place of the wave, beyond those of any place.
     """
 
     inputs: Inputs
@@ -211,7 +212,7 @@ class WaveSteps(Steps):
 
     @property
     def constants(self) -> tuple[int, ...]:
-        """The number of memo and report buckets, of places of the wave, and of draws for each."""
+        """The numbers of memo and report buckets, of places of the wave, and of draws of each place."""
         return self.answers, self.width, self.excess
 
     def permanent(self, inputs: Integers, draws: Integers) -> Integers:
@@ -225,9 +226,9 @@ class WaveSteps(Steps):
 
 
 def excess_of(growth: Fraction, size: int, width: int, draws: int) -> int:
-    """How many draws each of ``width`` answers of ``size`` has, besides those that any answer has.
+    """The number P of draws that ``width`` of ``size`` answers have beyond those of any answer.
 
-    P is at most (E - 1) times the fewest draws without it, which are (U - wP - size + 1) / size or more.
+    P is at most (E - 1) times the fewest draws of the other answers: (U - wP - size + 1) / size or more.
 
     Args:
         growth: E, exp of an epsilon.
@@ -240,10 +241,11 @@ def excess_of(growth: Fraction, size: int, width: int, draws: int) -> int:
 
 
 def kept_of(growth: Fraction, answers: int, excess: int, even: int, draws: int) -> int:
-    """How many draws of the instant step keep the permanent answer.
+    """The number K of draws of the instant step that keep the permanent answer.
 
-    An answer has at most P K of the U^2 pairs of draws more for one value than for another one, and at least
-    K e + U (U - K - N + 1)/N for any. K is the largest for which the first is at most E - 1 times the second.
+    Of the U^2 pairs of draws, an answer has at most P K more for one value than for another, and at least
+    K e + U (U - K - N + 1)/N for any value. K is the largest number for which the first is at most E - 1
+    times the second.
 
     Args:
         growth: E, exp of the epsilon of a window.
@@ -258,11 +260,11 @@ def kept_of(growth: Fraction, answers: int, excess: int, even: int, draws: int) 
 
 
 def kept_bits(growth: Fraction, other: int, draws: int) -> int:
-    """The same for a bit: the others are as many for 0 as for 1.
+    """The same number for a bit, whose other draws are as many for 0 as for 1.
 
     Args:
         growth: E: the bit of another category is set in 1 of E + 1 reports, or slightly more.
-        other: how many draws of the permanent step set it.
+        other: the number of draws of the permanent step that set it.
         draws: the number U of draws.
     """
     wanted = Fraction(draws) ** 2 / (growth + 1) - other * draws
@@ -271,9 +273,9 @@ def kept_bits(growth: Fraction, other: int, draws: int) -> int:
 
 
 def published_kept(lifetime: Fraction, growth: Fraction, answers: int, draws: int) -> int:
-    """The draws that keep an answer with the published constants of L-GRR and LOLOHA.
+    """The number of draws that keep an answer, with the published constants of L-GRR and LOLOHA.
 
-    c = (E_inf E_1 - 1)/(E_inf - E_1) is how much likelier the permanent answer is than each other one.
+    The permanent answer is c = (E_inf E_1 - 1)/(E_inf - E_1) times as likely as any other one.
     """
     apart = lifetime - growth
     ratio = (lifetime * growth - 1) / apart
@@ -284,7 +286,7 @@ def steps_of(lifetime: Lifetime, *, draws: int = DRAWS, steps: int = STEPS) -> S
     """The steps of a service's clients.
 
     Args:
-        lifetime: what they remember.
+        lifetime: what the clients remember.
         draws: the number of possible draws, fewer for tests.
         steps: the number of steps of the grid of waves, fewer for tests.
 
@@ -298,7 +300,7 @@ def steps_of(lifetime: Lifetime, *, draws: int = DRAWS, steps: int = STEPS) -> S
         excess = excess_of(life, cells, 1, draws)
         kept = kept_of(window, cells, excess, (draws - excess) // cells, draws)
         if lifetime.as_published:
-            # Never above the exact one: with two answers they are the same but for rounding.
+            # Never above the exact number: with two answers, both are the same up to rounding.
             kept = min(kept, published_kept(life, window, cells, draws))
         return CellSteps(cells, kept, draws, excess)
     if isinstance(named, OptimisedUnaryEncoding):
@@ -324,7 +326,7 @@ def steps_of(lifetime: Lifetime, *, draws: int = DRAWS, steps: int = STEPS) -> S
 
 
 def _wave_width(lifetime: Lifetime) -> Fraction:
-    """2b, the width of the permanent wave, to forty digits or more."""
+    """The width 2b of the permanent wave, to forty digits or more."""
     if isinstance(lifetime.named, Piecewise):
         return 1 / exponential(lifetime.epsilon / 2.0)
     growth, epsilon = exponential(lifetime.epsilon), Fraction(lifetime.epsilon)

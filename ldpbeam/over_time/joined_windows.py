@@ -1,13 +1,14 @@
-"""What each user sent in several windows: integers that merge, and the variance of sums that they give.
+"""What each user sent in several windows: integers that can be merged, and the variance of sums from them.
 
-The reports of one user may depend on each other: clients remember their noise, and values last. Users are
-independent, so the variance of a sum over users is estimated by the squares of what each user adds to it,
-whatever the dependence within a user. For C, the sum of m_i over users with T_i of the N reports,
+The reports of one user may depend on each other, because clients remember their noise, and values last. Users
+are independent, so the variance of a sum over users is estimated by the squares of what each user adds to it,
+however the reports of a user depend on each other. For C, the sum of m_i over users with T_i of the N
+reports,
 
     var(C) = sum_i (m_i - T_i C / N)^2.
 
 This is the linearised variance of the ratio C/N, times N^2 (Cochran, *Sampling Techniques*, 1977, section
-6.3). It is that of people who are drawn from a population; for the people themselves it is an upper bound.
+6.3). It is the variance for people drawn from a population, and an upper bound for the people themselves.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from numpy.typing import NDArray
 from ldpbeam import joint_cells
 from ldpbeam.domains import Floats, Integers
 
-#: Supports of this many pairs of a report and a category are held at once.
+#: The most supports, one per report and category, in memory at once.
 BLOCK_SUPPORTS = 2**24
-#: The most pairs of a report (or user) and a number that are held at once.
+#: The most numbers, several per report or user, in memory at once.
 BLOCK_NUMBERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table of counts, of which few are not zero where there are few users.
+    """A table of counts, stored without its zeros.
 
-    Anybody can date reports so that there are many windows of one user each: the memory for these is not that
-    of the whole table.
+    Anybody can date reports so that there are many windows of one user each; these must not take the memory
+    of whole tables.
 
     Attributes:
-        shape: of the table.
-        cells: the places of the counts that are not zero, in the order of rows, ascending, shape (n,).
-        counts: these counts, shape (n,).
+        shape: the shape of the table.
+        cells: the flat indexes of the counts that are not zero, ascending, shape (n,).
+        counts: the counts that are not zero, shape (n,).
     """
 
     shape: tuple[int, ...]
@@ -88,7 +89,7 @@ class JoinedSupports:
     """How often the reports of users in several windows support each category.
 
     Attributes:
-        table: how many users there are by category, number of supporting reports and number of reports; shape
+        table: the number of users by category, number of supporting reports and number of reports; shape
             (categories, windows + 1, windows + 1).
     """
 
@@ -101,7 +102,7 @@ class JoinedSupports:
 
     @property
     def windows(self) -> int:
-        """The most reports that a user can have sent."""
+        """The number of windows: the most reports of a user."""
         return self.table.shape[1] - 1
 
     @property
@@ -111,7 +112,7 @@ class JoinedSupports:
 
     @property
     def supports(self) -> Integers:
-        """How many reports support each category, shape (categories,)."""
+        """The number of reports that support each category, shape (categories,)."""
         supports: Integers = self.users.sum(axis=2) @ np.arange(self.windows + 1)
         return supports
 
@@ -125,7 +126,7 @@ class JoinedSupports:
 
     @property
     def negative(self) -> JoinedSupports:
-        """What merging takes these users away; its counts are negative."""
+        """The statistic with negative counts: merging it removes these users."""
         return JoinedSupports(replace(self.table, counts=-self.table.counts))
 
     @property
@@ -139,7 +140,7 @@ class JoinedSupports:
 
     @property
     def factors(self) -> Floats:
-        """How many times the variance of independent reports these are, at least 1, shape (categories,)."""
+        """The variances relative to those of independent reports, at least 1, shape (categories,)."""
         independent = self.supports * (1.0 - self.supports / max(self.reports, 1))
         return np.maximum(1.0, self.variances / np.where(independent > 0.0, independent, np.inf))
 
@@ -153,10 +154,11 @@ def joined_supports(
     """The statistic of the reports of some users in several windows.
 
     Args:
-        rows: the user of each report, any whole number, shape (reports,). Each has one report in a window.
-        reports: shape (reports, ...).
-        windows: how many windows there are.
-        supported: which categories some reports support, shape (n, categories); by default they are this.
+        rows: the user of each report, any whole number, shape (reports,). A user has one report per window.
+        reports: the reports, shape (reports, ...).
+        windows: the number of windows.
+        supported: a function of reports: which categories they support, shape (n, categories). By default,
+            the reports are this.
 
     Raises:
         ValueError: if a user has more reports than there are windows.
@@ -214,14 +216,14 @@ class JoinedCells:
 
     @property
     def negative(self) -> JoinedCells:
-        """What merging takes these users away; its counts are negative."""
+        """The statistic with negative counts: merging it removes these users."""
         return JoinedCells(-self.totals, replace(self.table, counts=-self.table.counts))
 
     def covariance(self, values: Floats) -> Floats:
-        """The covariance of means over reports of the numbers of their cells, shape (numbers, numbers).
+        """The covariance of means over reports, shape (numbers, numbers).
 
         Args:
-            values: the numbers that a report in each cell stands for, shape (cells, numbers).
+            values: the numbers of a report in each cell, shape (cells, numbers).
 
         Raises:
             ValueError: if there are no reports.
@@ -229,7 +231,7 @@ class JoinedCells:
         n = int(self.totals.sum())
         if not n:
             raise ValueError("there are no reports")
-        # A user's reports sum to T, so products with the centred numbers have T times the mean taken off.
+        # A user's counts sum to T, so products with centred numbers subtract T times the mean.
         centred = values - self.totals @ values / n
         return centred.T @ self.products @ centred / float(n) ** 2
 
@@ -247,8 +249,8 @@ def joined_cells(rows: Integers, cells: Integers, size: int) -> JoinedCells:
     order = np.argsort(which, kind="stable")
     starts = np.concatenate(([0], np.cumsum(sent)))
     by_user = cells[order]
-    # Pairs of a user's reports, the first with the first, the first with the second and so on: as many rounds
-    # as a user has reports, each over all users.
+    # Pairs of a user's reports at a distance of 0, 1, 2 and so on: one round per distance, each over all
+    # users.
     position = np.arange(len(by_user)) - np.repeat(starts[:-1], sent)
     for shift in range(int(sent.max()) if len(sent) else 0):
         later = np.flatnonzero(position >= shift)
@@ -263,7 +265,7 @@ JoinedWindows = JoinedSupports | JoinedCells
 
 
 def merged_windows(parts: Sequence[JoinedWindows]) -> JoinedWindows | None:
-    """The statistic of all these users; None if nothing is left, or there was nothing.
+    """The statistic of all users; None if there are none, or none is left.
 
     Raises:
         ValueError: if the parts are of other kinds or sizes.
@@ -280,15 +282,15 @@ def difference_of_windows(
 ) -> tuple[Floats, Floats, Floats]:
     """(the means of the first window, those of the second, the standard errors of ``second - first``).
 
-    They hold whoever reported in both, and however often; shape (numbers,) each.
+    Each has the shape (numbers,). The errors hold for any overlap of users, and any number of reports.
 
     The variance is the sum over users of the squares of what each adds to the difference.
 
     Args:
-        users: how many users there are.
+        users: the number of users.
         first: (the user of each report, from 0, shape (reports,); the reports).
-        second: the same of the second window, which has no report in common with the first.
-        values_of: the numbers that reports stand for, shape (n, numbers).
+        second: the same for the second window, which has no report in common with the first.
+        values_of: a function of n reports: their numbers, shape (n, numbers).
 
     Raises:
         ValueError: if a window has no reports.

@@ -1,18 +1,19 @@
-"""Do clients remember their noise, if the study says so, and only then?
+"""Do clients remember their noise if, and only if, the study says so?
 
-Take a random ordered pair of reports of one user, of all such pairs. Let X_j and X_j' say whether the two
-support category j, which they do with the probabilities p (own category) and q (another one), D = p - q. Let
-f_j be the probability that the first value is j, pi_j that both values are j, and S the sum of pi_j. Then
+Take an ordered pair of reports of one user, drawn from all such pairs. Let X_j and X_j' be 1 if the two
+support category j. A report supports the person's category with probability p and another one with
+probability q; D = p - q. Let f_j be the probability that the first value is j, pi_j that both values are j,
+and S the sum of pi_j. Then
 
     R_j = E (X_j - q)(X_j' - q) = a pi_j + b S + d f_j + e,
 
-where fresh noise has a = D^2 and b = d = e = 0. Remembered noise adds the covariance that two instant
-supports of one permanent answer have. Whatever values people have and however these change, 0 <= pi_j <= f_j
-and S <= 1. So R_j has a least and a largest value, and noise that is fresh or remembered against what the
-study says, or never drawn again, is seen where R_j is outside.
+where fresh noise has a = D^2 and b = d = e = 0. Remembered noise adds the covariance between two instant
+supports of one permanent answer. Whatever values people have, and however these change, 0 <= pi_j <= f_j and
+S <= 1. So R_j has a least and a greatest value. It is outside these if noise is fresh or remembered against
+the study, or never drawn again.
 
-f_j and R_j are sums over users. Their variance is that by user, or that which the study's noise gives a rare
-category, if that is larger: of few supports, the variance by user is too small where R_j is.
+f_j and R_j are sums over users. Their variance is that by user, or the variance for a rare category under the
+study's noise if that is larger: with few supports, the variance by user is too small whenever R_j is.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from ldpbeam.mechanisms import CategoricalMechanism, LocalHashing
 from ldpbeam.memoised import SupportChain
 from ldpbeam.over_time.joined_windows import JoinedSupports
 
-#: Fewer users with two reports or more say nothing.
+#: With fewer users who sent two reports or more, there is no test.
 FEWEST_USERS = 50
-#: These parts of the categories, the rarest first, are tested for noise that is not remembered.
+#: The test for noise that is not remembered uses these parts of the categories, the rarest ones.
 RARE = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How much two reports of a user agree: the constants of the module's formula.
+    """The constants of the module's formula: how much two reports of a user agree.
 
     Attributes:
         p: P(a report supports the user's category).
-        q: P(it supports another one).
-        same: a, the effect of two values that are both the category.
-        kept: b, that of two equal values.
-        first: d, that of one value that is the category.
+        q: P(a report supports another category).
+        same: a, the effect if both values are the category.
+        kept: b, the effect of two equal values.
+        first: d, the effect if the first value is the category.
         always: e.
         steps: (P(a permanent answer supports another category), P(a report supports it if the permanent
-            answer does, P(if not)).
-        collision: for ``olh``, how much more two reports agree on a category whose hash is that of the value.
+            answer does), P(a report supports it if not)).
+        collision: for ``olh``, how much more two reports agree on a category with the hash of the value.
     """
 
     p: float
@@ -63,10 +64,10 @@ class Agreement:
 
 
 def agreement(version: ServiceVersion) -> Agreement:
-    """How far two reports of a user agree if the study is right.
+    """How much two reports of a user agree if the study is right.
 
-    Of ``olh``, a user's seed lasts, so that values with one hash share a permanent answer. Hashes of
-    categories are taken to be independent of each other.
+    For ``olh``, a user's seed lasts, so values with the same hash share a permanent answer. The hashes of
+    categories are assumed to be independent.
 
     Raises:
         ValueError: if reports support no categories.
@@ -100,11 +101,11 @@ PValues = dict[Literal["remembered_noise", "fresh_noise"], float]
 
 
 def noise_p_values(version: ServiceVersion, joined: JoinedSupports) -> tuple[int, PValues] | None:
-    """(how many users have two reports or more, p-values); None of too few users.
+    """(the number of users with two reports or more, p-values); None if there are too few users.
 
-    ``remembered_noise`` tests whether reports agree as much as remembered noise makes them; only of services
-    with a lifetime epsilon. ``fresh_noise`` tests whether they differ as much as noise that is drawn
-    afresh in each window.
+    ``remembered_noise`` tests whether reports agree as much as remembered noise makes them agree; it is only
+    for services with a lifetime epsilon. ``fresh_noise`` tests whether they differ as much as fresh noise in
+    each window makes them differ.
 
     Args:
         version: the service.
@@ -128,7 +129,7 @@ def noise_p_values(version: ServiceVersion, joined: JoinedSupports) -> tuple[int
     shares = np.tensordot(users, one, 2) / pairs
     agreed = np.tensordot(users, both, 2) / pairs
     whole = rates.same + size * rates.kept
-    # The share of pairs with equal values decides how much the noise of a rare category varies.
+    # The variance of a rare category's noise depends on the share of pairs with equal values.
     equal = float(np.clip(agreed.sum() / whole, 0.0, 1.0))
     rare = _rare(rates, joined.windows, equal) * by_reports
     family = _family_variance(version, shares)
@@ -141,7 +142,7 @@ def noise_p_values(version: ServiceVersion, joined: JoinedSupports) -> tuple[int
         variance: Floats = np.maximum(by_user, least) / pairs**2 + of_family**2 * family
         return variance
 
-    # A family of seeds moves f_j as well: an estimated share grows with that of people of the same hash.
+    # A family of seeds also moves f_j: an estimated share includes people with the same hash.
     mechanism = version.mechanism
     moved = mechanism.hashes / (mechanism.hashes - 1) if isinstance(mechanism, LocalHashing) else 0.0
     agreed_moved = rates.collision - rates.first * moved
@@ -150,13 +151,13 @@ def noise_p_values(version: ServiceVersion, joined: JoinedSupports) -> tuple[int
         spread = variances(both, agreed_moved)
         away = both - weights * agreed[:, None, None]
         together = (users * away * one).sum(axis=(1, 2)) / pairs**2
-        # Which categories are rare must not depend on the errors of what is tested of them.
+        # The choice of rare categories must not depend on the errors of the numbers that are tested.
         ranked = np.argsort(shares - together / spread * agreed)
         zeros, errors = _of_rare(agreed, spread, ranked, rates.kept / whole)
         p_values["remembered_noise"] = _least(zeros, errors, several)
     largest = rates.same * one + rates.kept * weights - both
     most = np.tensordot(users, largest, 2) / pairs
-    # Seeds under which categories meet raise f_j and R_j alike.
+    # Seeds under which categories collide raise both f_j and R_j.
     error = np.sqrt(variances(largest, rates.same * moved - agreed_moved))
     p_values["fresh_noise"] = _least(most, error, several)
     return several, p_values
@@ -165,13 +166,13 @@ def noise_p_values(version: ServiceVersion, joined: JoinedSupports) -> tuple[int
 def _of_rare(agreed: Floats, spread: Floats, ranked: Integers, part: float) -> tuple[Floats, Floats]:
     """(the means of a pi_j over the rarest categories, which are zero or more; their standard errors).
 
-    Errors of categories go together in two ways. A user has one value and perhaps one answer at a time, which
-    makes the variance of a sum smaller. And some users change their value more often than others, or have
-    hashes that agree more often, which adds a variance that all categories share, and at most that of one.
+    The errors of categories are correlated in two ways. A user has one value, and perhaps one answer, at a
+    time, which lowers the variance of a sum. But some users change their value more often than others, or
+    have hashes that agree more often; this adds a variance that all categories share, at most that of one.
 
     Args:
         agreed: a pi_j + b S, shape (categories,).
-        spread: their variances.
+        spread: the variances of ``agreed``.
         ranked: the categories, the rarest first.
         part: b S relative to the sum of ``agreed``.
     """
@@ -187,17 +188,17 @@ def _of_rare(agreed: Floats, spread: Floats, ranked: Integers, part: float) -> t
 
 
 def _least(numbers: Floats, errors: Floats, users: int) -> float:
-    """The p-value of numbers that are zero or more, by Bonferroni's correction."""
+    """The p-value of "all numbers are zero or more", by Bonferroni's correction."""
     return min(1.0, len(numbers) * float(stdtr(users - 1.0, (numbers / errors).min())))
 
 
 def _rare(rates: Agreement, windows: int, equal: float) -> Floats:
-    """The probability of each number of supports of a category that nobody has, by the number of reports.
+    """The distribution of the number of supports of a category that nobody has, by number of reports.
 
     Args:
-        rates: the chances that two reports of a user agree.
+        rates: how much two reports of a user agree.
         windows: the most reports of a user.
-        equal: the share of users with one value in all windows; others have another value in each.
+        equal: the share of users with one value in all windows; all others have another value in each.
     """
     times = np.arange(windows + 1)
     supports, sent = times[:, None], times[None, :]

@@ -1,4 +1,4 @@
-"""The variance by user of numbers whose windows are joined (:mod:`ldpbeam.over_time.joined_windows`)."""
+"""The variance by user for numbers whose windows are joined (:mod:`ldpbeam.over_time.joined_windows`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def independent_covariance(joined: JoinedCells, values: Floats) -> Floats:
     """The covariance of :meth:`JoinedCells.covariance`, if reports were independent.
 
     Args:
-        joined: the statistic, of one report or more.
-        values: the numbers that a report in each cell stands for, shape (cells, numbers).
+        joined: the statistic of one report or more.
+        values: the numbers of a report in each cell, shape (cells, numbers).
     """
     n = int(joined.totals.sum())
     centred = values - joined.totals @ values / n
@@ -22,9 +22,9 @@ def independent_covariance(joined: JoinedCells, values: Floats) -> Floats:
 
 
 def noise_factor(attribute: Attribute, index: int, joined: JoinedCells) -> float:
-    """How many dependent reports say as much of the mean as one independent report; 1 or more.
+    """How many dependent reports say as much about a mean as one independent report; 1 or more.
 
-    The mean is of the expected value given each report bucket, if all values are equally likely.
+    The mean is that of the expected value given the report bucket, with an even prior.
     """
     rows = attribute.channel(index).dense()
     values = (rows @ bucket_midpoints(rows.shape[1]) / rows.sum(axis=1))[:, None]
@@ -35,18 +35,18 @@ def noise_factor(attribute: Attribute, index: int, joined: JoinedCells) -> float
 def added_noise(
     joined: JoinedCells, probabilities: Floats, shares: Floats, factor: float, rng: np.random.Generator
 ) -> Floats:
-    """Noise for draws of shares, so that they spread as the dependence of each user's reports demands.
+    """Additional noise for draws of shares, for the dependence between each user's reports.
 
-    The mean of a posterior moves with the count of a report bucket by its covariance with the log probability
-    of that bucket (the infinitesimal jackknife: Giordano and Broderick, arXiv:2305.06466). Reports of users
-    give these means a covariance; where it is above that of reports that are each worth ``1/factor``, which
-    the draws have already, the difference is drawn.
+    The derivative of a posterior mean by the count of a report bucket is its covariance with the bucket's log
+    probability (the infinitesimal jackknife: Giordano and Broderick, arXiv:2305.06466). So the reports of
+    users give the means a covariance. The draws already have that of reports worth ``1/factor`` each; the
+    noise adds what is missing.
 
     Args:
         joined: the statistic.
-        probabilities: of each report bucket given each draw of the density, shape (cells, draws).
+        probabilities: the probability of each report bucket under each draw, shape (cells, draws).
         shares: the draws, shape (draws, parts).
-        factor: how many reports count as one in the posterior.
+        factor: the number of reports that count as one in the posterior.
         rng: the source of the noise.
 
     Returns:
@@ -63,15 +63,15 @@ def added_noise(
 
 
 def variance_of(joined: JoinedCells, values: Floats, noise: float) -> float:
-    """The variance of the mean over reports of one number that each report bucket stands for.
+    """The variance of the mean over reports of a number per report bucket.
 
-    It is never below that of independent reports, nor below that of the mechanism's noise in them: few users
-    may seem to vary less, and equal reports not at all.
+    It is never below that of independent reports, nor below that of the mechanism's noise: few users may seem
+    to vary less, and equal reports not at all.
 
     Args:
         joined: the statistic.
         values: the number of each report bucket, shape (cells,).
-        noise: the least variance that the mechanism gives this number of one report.
+        noise: the least variance of one report's number by the mechanism's noise.
     """
     column = values[:, None]
     by_user = joined.covariance(column)[0, 0]
