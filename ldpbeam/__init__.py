@@ -1,6 +1,6 @@
 """Estimates from reports perturbed under local differential privacy.
 
-Three names are enough for most programs: :class:`Study` describes what is asked, :class:`Client` perturbs
+Three names are enough for most programs: :class:`Study` describes the questions, :class:`Client` perturbs
 values into reports, and :func:`estimate` turns a table of reports into estimates::
 
     import ldpbeam as ldp
@@ -8,9 +8,9 @@ values into reports, and :func:`estimate` turns a table of reports into estimate
     study = ldp.Study.from_yaml("study.yaml")
     print(ldp.estimate(study, reports).summary())
 
-``ldpbeam.beam`` has the transforms for a Beam pipeline of your own. :func:`difference` and
-:func:`before_after` compare windows, and :func:`evaluate` says how accurate a study is. The other names are
-for mechanisms and estimators of your own.
+``ldpbeam.beam`` has the transforms for your own Beam pipeline. :func:`difference` and :func:`before_after`
+compare windows, and :func:`evaluate` measures how accurate a study is. The other names are for your own
+mechanisms and estimators.
 
 Each name is imported when it is first used, so ``import ldpbeam`` itself is quick.
 """
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ldpbeam.statistics import merge as merge
     from ldpbeam.statistics import tally as tally
 
-#: The public names by the module that has them.
+#: The public names, by module.
 _NAMES = {
     "ldpbeam.attributes": ("Attribute", "ServiceVersion"),
     "ldpbeam.clients.client": ("Client",),

@@ -1,4 +1,4 @@
-"""An attribute as the statistics use it: its domain, and the mechanism of each service that asks for it."""
+"""An attribute as the statistics use it: its domain, and the mechanism of each service that asks about it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from ldpbeam.mechanisms.at_values import by_bucket, channel_at_values, check_at_
 from ldpbeam.memoised import Lifetime
 from ldpbeam.resolution import least_kept
 
-#: The most cells of a joint histogram that is solved as one dense table; with more it keeps a row per user.
+#: The most cells of a joint histogram that is a dense table; a larger one keeps a row per user.
 MOST_JOINT_CELLS = 2**22
-#: The most channels of an attribute: which of them a user answered is a number of 64 bits.
+#: The most channels of an attribute: a set of them is a mask of 64 bits.
 MOST_CHANNELS = 62
 
 
@@ -41,11 +41,11 @@ class ServiceVersion:
     Attributes:
         service: the service's name.
         version: the version's name; empty if the service has only one.
-        mechanism: the mechanism that the service's clients run; of clients that remember their noise, the one
-            whose channel the reports of a single window come through.
+        mechanism: the mechanism of the service's clients; if these remember their noise, the one that
+            describes the reports of a single window.
         lifetime: what the clients remember; None if each report has fresh noise.
-        values_at_most: how many different values a user who remembers has in a period of the ledger, at most;
-            None for as many as there are.
+        values_at_most: the most different values of a user in a period of the ledger, if clients remember
+            their noise; None if there is no limit.
     """
 
     service: str
@@ -66,7 +66,7 @@ class ServiceVersion:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Every parameter of the mechanism that the study names, and of what clients remember."""
+        """All parameters of the mechanism that the study names, and of what clients remember."""
         remembered = {} if self.lifetime is None else self.lifetime.options
         return {**self.named.parameters, **remembered}
 
@@ -76,7 +76,7 @@ class ServiceVersion:
 
 
 class OnAxis(NamedTuple):
-    """The cells of ``versions[version]`` on the axis of its service: from ``first``, and before ``end``."""
+    """The cells of ``versions[version]`` on the axis of its service: from ``first`` to before ``end``."""
 
     version: int
     first: int
@@ -85,7 +85,7 @@ class OnAxis(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _at_ends(mechanism: Mechanism, resolution: int, of_histogram: bool) -> Floats:
-    """Those of :meth:`Attribute.at_ends`, which take some mechanisms a tenth of a second."""
+    """The result of :meth:`Attribute.at_ends`, cached: some mechanisms take a tenth of a second."""
     at_ends = channel_at_values(mechanism, 2, resolution, of_histogram=of_histogram).dense()
     at_ends.setflags(write=False)
     return at_ends
@@ -93,27 +93,26 @@ def _at_ends(mechanism: Mechanism, resolution: int, of_histogram: bool) -> Float
 
 @dataclass(frozen=True)
 class Attribute:
-    """One measured quantity, and every channel through which its reports come.
+    """One measured quantity, and all channels of its reports.
 
     Attributes:
         name: the attribute's name in the study.
         domain: the domain of true values.
         buckets: the number of report buckets of a service's histogram, and of value buckets of an estimate
             of numbers without a step.
-        versions: the channels: services in the study's order, the versions of a service next to each other.
+        versions: the channels, with services in the study's order, and the versions of a service together.
         joint_services: the services whose reports are joined by user into a joint histogram; may be empty.
         joint_buckets: the resolution of the joint histogram: the number of report buckets of each service
             whose reports are numbers, or one number per channel, in the order of ``versions``.
-        group_users: whether reports are grouped by user; if not, each report is counted alone, and users are
-            not counted.
-        stepped_buckets: the number of value buckets where the domain has a step, which divides the number of
+        group_users: whether reports are grouped by user; if not, reports are counted, and users are not.
+        stepped_buckets: the number of value buckets if the domain has a step, which divides the number of
             values; None for one per value.
         has_users: whether reports have user ids; if not, ids are not read, and reports are not grouped.
 
     Raises:
         ValueError: if the attribute has more channels than MOST_CHANNELS, services are joined but reports
-            are not grouped by user, there is not one number of report buckets per channel, or the values of a
-            domain with a step do not fit these buckets, or are fewer than a mechanism's bins.
+            are not grouped by user, ``joint_buckets`` does not have one number per channel, or the values of
+            a domain with a step do not fit these buckets, or are fewer than a mechanism's bins.
     """
 
     name: str
@@ -191,15 +190,15 @@ class Attribute:
     def mechanisms_of(
         self, services: Sequence[str], kind: type[Any] = Mechanism, problem: str = ""
     ) -> list[Any]:
-        """The mechanisms of all versions of the given services, all of one kind.
+        """The mechanisms of all versions of the given services, which must be of one kind.
 
         Args:
             services: the services.
-            kind: the base that each mechanism must have.
-            problem: what a mechanism without it lacks, and what to do, after the name of its service.
+            kind: the class of which each mechanism must be.
+            problem: the message about one that is not, after the name of its service.
 
         Raises:
-            ValueError: if a mechanism has another base.
+            ValueError: if a mechanism is of another class.
         """
         versions = [self.versions[index] for index in self.versions_of(services)]
         for version in versions:
@@ -213,19 +212,19 @@ class Attribute:
         return [version.label for version in self.versions if version.lifetime is not None]
 
     def channel(self, index: int, value_buckets: int | None = None) -> Channel:
-        """The channel of ``versions[index]``'s histogram, by default for the value buckets of estimates."""
+        """The channel of ``versions[index]``'s histogram, by default over the value buckets of estimates."""
         return self._channel(index, value_buckets, self.buckets, of_histogram=True)
 
     def report_channel(self, index: int, resolution: int, value_buckets: int | None = None) -> Channel:
-        """The channel of single reports of ``versions[index]``, by default for the same value buckets."""
+        """The channel of single reports of ``versions[index]``, by default over the same value buckets."""
         return self._channel(index, value_buckets, resolution, of_histogram=False)
 
     def at_ends(self, index: int, resolution: int | None = None) -> Floats:
         """P(report bucket | value) at the low end of a domain of numbers, and at the high end.
 
         Args:
-            index: of ``versions``.
-            resolution: that of single reports; None for the histogram.
+            index: the index into ``versions``.
+            resolution: the resolution of single reports; None for the histogram.
 
         Returns:
             An array of shape (report buckets, 2).
@@ -242,7 +241,7 @@ class Attribute:
         return (mechanism.histogram_channel if of_histogram else mechanism.channel)(buckets, resolution)
 
     def stacked_channel(self, indexes: Sequence[int]) -> Channel:
-        """The channels of several versions, stacked: the rows of the first come first."""
+        """The stacked channels of several versions; the rows of the first come first."""
         return stacked([self.channel(index) for index in indexes])
 
     def joint_resolution(self, index: int) -> int:
@@ -255,7 +254,7 @@ class Attribute:
         return tuple(self.axis(service)[-1].end for service in self.joint_services)
 
     def axis(self, service: str) -> list[OnAxis]:
-        """The cells of each version on a joined service's axis in the joint histogram, after "no report"."""
+        """The cells of each version on a joined service's axis of the joint histogram, after "no report"."""
         parts, end = [], 1
         for index in self.versions_of([service]):
             first = end
@@ -265,9 +264,9 @@ class Attribute:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the joint histogram has so many cells that most users are alone in theirs.
+        """Whether most users are alone in their cell, because the joint histogram has very many cells.
 
-        It then grows with the users, and holds what each user sent to all joined services.
+        It then grows with the number of users, and holds what each sent to all joined services.
         """
         return math.prod(self.joint_shape) > MOST_JOINT_CELLS if self.joint_services else False
 
@@ -275,7 +274,7 @@ class Attribute:
     def least_information(self) -> dict[str, float]:
         """The share of each joined channel's information that the joint histogram keeps, by label.
 
-        It is the least share over a few populations (:mod:`ldpbeam.resolution`), and needs no reports.
+        It is the least share over a few populations (:mod:`ldpbeam.resolution`), before any reports.
         """
         return {
             self.versions[index].label: least_kept(
@@ -313,7 +312,7 @@ class Attribute:
         """32 hexadecimal digits, equal for two attributes if their statistics may be merged.
 
         They are a hash of the domain, the resolutions and every channel, so reports of different epsilons
-        are never counted in one channel.
+        never count in one channel.
         """
         description = {
             "name": self.name,
@@ -331,7 +330,7 @@ class Attribute:
 
 
 def _described(domain: Domain) -> dict[str, Any]:
-    """What a fingerprint has of a domain; the names of candidates change, and their number does not."""
+    """A domain in a fingerprint: without the names of candidates, which change, but with their number."""
     if isinstance(domain, Candidates):
         return {"type": "Candidates", "places": domain.places}
     return {"type": type(domain).__name__, **asdict(domain, dict_factory=_as_given)}

@@ -1,8 +1,8 @@
-"""Time in cells, one after the other: so many milliseconds, or days and months by the clocks of a zone.
+"""Time in successive cells: of some milliseconds, or of days and months by the clocks of a zone.
 
-Every time is in milliseconds since 1970-01-01T00:00:00Z. A length is in milliseconds, too. One that is a
-multiple of :data:`~ldpbeam.times.MONTH` counts months of the calendar. With a clock, a length of whole days
-counts days of the calendar, which have 23, 24 or 25 hours.
+Times are in milliseconds since 1970-01-01T00:00:00Z, and lengths in milliseconds. A length that is a multiple
+of :data:`~ldpbeam.times.MONTH` counts months of the calendar. With a clock, a length of whole days counts
+days of the calendar, which have 23, 24 or 25 hours.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MOST_DAYS = {1: 31, 3: 92, 12: 366}
 
 @dataclass(frozen=True)
 class Clock:
-    """What the clocks of a zone show.
+    """The clocks of a zone.
 
-    Where they are turned back, the same time of the day comes twice. Cells begin at the first one, so here
+    When they are turned back, the same time of day comes twice. Cells begin at the first one, so here the
     clocks stand still until they show a time for the first time.
 
     Attributes:
-        zone: the zone, as IANA names it.
-        changes: (time, milliseconds from UTC to the zone from then on), ascending; the first is of all times
-            before the second.
+        zone: the IANA name of the zone.
+        changes: (time, milliseconds from UTC to the zone from then on), ascending; the first also holds for
+            all times before it.
     """
 
     zone: str
@@ -48,7 +48,7 @@ class Clock:
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the zone's rules, a change of which may move the starts of cells."""
+        """16 hexadecimal digits of the zone's rules: if these change, the starts of cells may move."""
         return hashlib.sha256(repr(self.changes).encode()).hexdigest()[:16]
 
     @cached_property
@@ -59,20 +59,20 @@ class Clock:
         return starts, offsets, np.maximum.accumulate(shown)
 
     def shows(self, times: Times) -> Times:
-        """What clocks show, in milliseconds since they showed 1970-01-01T00:00."""
+        """What the clocks show at some times, in milliseconds since they showed 1970-01-01T00:00."""
         starts, offsets, latest = self._spans
         span = np.searchsorted(starts, times, side="right") - 1
         before = np.append(-_NEVER, latest[:-1])[span]
         return np.asarray(np.maximum(times + offsets[span], before - 1))
 
     def first(self, shown: Times) -> Times:
-        """The first times at which clocks show these or, where they skip them, later ones."""
+        """The first times at which the clocks show these; later ones if they skip them."""
         starts, offsets, latest = self._spans
         span = np.searchsorted(latest, shown, side="right")
         return np.asarray(np.maximum(shown - offsets[span], starts[span]))
 
     def only(self, shown: Times) -> tuple[Times, NDArray[np.bool_]]:
-        """The times at which clocks show these, and whether they show them once: neither twice nor never."""
+        """The times at which the clocks show these, and whether that is exactly once."""
         starts, offsets, latest = self._spans
         begin = np.append(starts[:1], starts[1:] + offsets[1:])
         first = np.searchsorted(latest, shown, side="right")
@@ -121,7 +121,7 @@ def moment(text: str, clock: Clock | None = None) -> int:
 def clock_of(zone: str) -> Clock:
     """The clock of a zone, from 1900 to 2199, by the rules of the package ``tzdata``.
 
-    They are not those of the machine, whose files may be older, or may differ from those of the next one.
+    The rules of the machine might be older, or differ from those of the next machine.
 
     Raises:
         ValueError: if there is no such zone.
@@ -157,7 +157,7 @@ def _since(time: datetime) -> int:
 
 
 def rules_version() -> str:
-    """The version of the rules of zones."""
+    """The version of the rules of all zones."""
     return importlib.metadata.version("tzdata")
 
 
@@ -172,12 +172,12 @@ def _zone(name: str) -> zoneinfo.ZoneInfo:
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of one length. They are numbered; each ends where the next begins.
+    """Numbered cells of one length; each ends where the next begins.
 
     Attributes:
-        length: how long a cell lasts.
+        length: the length of a cell.
         offset: how much later cells begin, in milliseconds of the clock.
-        clock: whose days and months they are; None for UTC, where cells are counted from 1970-01-01.
+        clock: the clock of the days and months; None for UTC, where cells are counted from 1970-01-01.
     """
 
     length: int
@@ -194,7 +194,7 @@ class Cells:
         return np.asarray((times - self._origin) // self.length)
 
     def starts(self, numbers: Times) -> Times:
-        """When the cells with some numbers begin. A day that the clocks of a zone skip has no time."""
+        """The starts of the cells with some numbers. A day that the clocks of a zone skip is empty."""
         if months := months_in(self.length):
             first = (numbers * months).astype("datetime64[M]").astype("datetime64[ms]")
             shown = first.astype(np.int64) + self.offset
@@ -209,7 +209,7 @@ class Cells:
         return int(self.numbers(np.array([time]))[0])
 
     def start(self, number: int) -> int:
-        """When a cell begins."""
+        """The start of a cell."""
         if self._fixed:
             return number * self.length + self.offset
         return int(self.starts(np.array([number]))[0])
@@ -228,10 +228,10 @@ class Cells:
         return self.offset if self.clock is None else self.offset + MONDAY
 
     def most_in(self, length: int) -> int:
-        """How many cells of another length lie in one of these at most.
+        """The most cells of another length that lie in one of these.
 
         Raises:
-            ValueError: if one of the others may lie in two of these.
+            ValueError: if a cell of the other length may lie in two of these.
         """
         months, other = months_in(self.length), months_in(length)
         if months and not other:

@@ -1,4 +1,4 @@
-"""The intervals of an estimate's numbers: one value, from the solver to every file, table and sentence."""
+"""The intervals of an estimate, in the one form that solvers, files, tables and sentences share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.domains import Floats
 
-#: The conditions under which intervals hold: for any values of people, if people are spread smoothly, at
-#: every look at a growing number of reports, and for numbers ordered by size.
+#: The conditions under which intervals hold: for any values, if people are spread smoothly, at every look at
+#: growing reports, and for numbers in order of size.
 CERTAIN, IF_SMOOTH, ANY_LOOK, LARGEST = "certain", "if_smooth", "any_look", "largest"
 
 
@@ -24,7 +24,7 @@ class Ends:
     high: Sequence[float]
 
     def __post_init__(self) -> None:
-        # A run holds all its estimates: 8 bytes for a number instead of 32.
+        # A run holds all its estimates: 8 bytes per number instead of 32.
         for name in ("low", "high"):
             object.__setattr__(self, name, array("d", getattr(self, name)))
 
@@ -44,8 +44,8 @@ class Ends:
 class BlurredShares:
     """Blurred shares of people up to some values, from the reports of one mechanism.
 
-    The expectation of a blurred share depends on the mechanism and on people's values alone, so it tells any
-    two distributions apart.
+    The expectation of a blurred share depends only on the mechanism and on people's values, so a difference
+    shows that two distributions differ.
 
     Attributes:
         at: the values, ascending, in the unit of the number.
@@ -63,21 +63,23 @@ class Intervals:
     """The intervals of the numbers of one estimate.
 
     Attributes:
-        level: the share of all samples in which an interval holds the truth.
+        level: the share of all samples in which an interval contains the truth.
         simultaneous: as in :class:`ldpbeam.intervals.WantedIntervals`.
         ends: the ends by the condition under which they hold (``certain``, ``if_smooth``, ``any_look``,
-            ``largest``), and then by the numbers that they are of, as an estimate's fields are called:
+            ``largest``), and then by the field of the estimate:
             ``mean``, ``variance``, ``quantiles``, ``ranges``, ``distribution``, ``frequencies`` (of
             categories and keys), ``key_means``, and ``cdf``. Those of ``largest`` are in descending order of
             the numbers, all others in the order of the field.
         at: the values of a number up to which ``cdf`` bounds shares of people, ascending, in its unit.
-        narrowest: near this many reports, the ends at every look are narrowest; None if there are none.
-        methods: how certain intervals are computed, or why there are none, by what they are of; and how those
-            of ``if_smooth`` and ``any_look`` are.
-        flags: why the intervals of a condition may hold the truth less often than their level. A flag of
-            certain ones applies to all.
+        narrowest: the number of reports near which the ends at every look are narrowest; None if there are
+            none.
+        methods: how certain intervals are computed, or why there are none, by field; and how those of
+            ``if_smooth`` and ``any_look`` are computed.
+        flags: why the intervals of a condition may contain the truth less often than their level. A flag of
+            certain intervals applies to all.
         blurred: the blurred shares of a number, by mechanism.
-        liars: the share of the people who may send anything, and certain ends still hold; None for nobody.
+        liars: the share of the people who may send anything without making certain ends wrong; None for
+            nobody.
     """
 
     level: float
@@ -93,7 +95,7 @@ class Intervals:
     def of(self, part: str, condition: str = CERTAIN) -> Floats | None:
         """The ends of some numbers, shape (numbers, 2); None if they have none under the condition.
 
-        An interval that needs no smoothness is both the certain one and the one of smooth people.
+        An interval that needs no smoothness counts under both conditions, certain and smooth.
         """
         under = self.ends.get(condition, {})
         if condition == IF_SMOOTH and part not in under:
@@ -102,7 +104,7 @@ class Intervals:
 
 
 def by_condition(**ends: Mapping[str, ArrayLike | None]) -> dict[str, dict[str, Ends]]:
-    """Ends by condition and number, without numbers whose ends are None."""
+    """Ends by condition and field, without those that are None."""
     held = {
         condition: {part: Ends.of(columns) for part, columns in parts.items() if columns is not None}
         for condition, parts in ends.items()

@@ -1,8 +1,8 @@
-"""Reports that come as counts: each row says how many users sent the same reports.
+"""Reports that come as counts: each row states how many users sent the same reports.
 
 A statistic is linear in the reports, so ``n`` users who sent the same reports give ``n`` times the statistic
-of one. Counts are split into binary digits: the rows that have a digit are tallied once, and their statistic
-is multiplied. The integers are therefore those of the reports, whatever a mechanism counts.
+of one. Counts are split into binary digits: for each digit, the rows that have it are tallied once, and their
+statistic is multiplied. So the integers are those of the reports, whatever a mechanism counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Exact = NDArray[np.object_]
 
 @dataclass(frozen=True)
 class CellSums:
-    """The sums of the reports of a channel whose counts name only cells.
+    """The sums of the reports of a channel, if its counts name only cells.
 
     Attributes:
         version: the channel's index in ``attribute.versions``.
@@ -46,9 +46,10 @@ def tally_counted(
 
     Args:
         attribute: the attribute of the reports.
-        counts: how many users each row stands for, above zero, shape (rows,).
-        answers: what the users of each row sent: at most one entry per channel; ``rows`` are these rows.
-        cells: the sums of channels whose payloads stand for other reports in their cells.
+        counts: the number of users of each row, above zero, shape (rows,).
+        answers: the reports of each row's users: at most one entry per channel, whose ``rows`` are these
+            rows.
+        cells: the sums of channels whose payloads only represent their cells.
 
     Raises:
         ValueError: if a report is impossible for its mechanism.
@@ -67,7 +68,7 @@ def tally_counted(
 def _with_sums(
     attribute: Attribute, statistic: Statistic, answers: Sequence[Answers], cells: Sequence[CellSums]
 ) -> dict[int, Moments]:
-    """The moments of a statistic, with the sums of cells instead of those of their representatives."""
+    """The moments of a statistic, with the sums of cells instead of the sums of their representatives."""
     masks = np.zeros(1 + max(int(answer.rows.max(initial=0)) for answer in answers), dtype=np.int64)
     for answer in answers:
         masks[answer.rows] |= 1 << answer.version
@@ -89,13 +90,13 @@ def _put(numbers: tuple[int, ...], index: int, number: Any) -> tuple[int, ...]:
 
 
 def counted_bits(attribute: Attribute, version: int, reports: int, ones: Integers) -> Statistic:
-    """The statistic of reports, from how many of them support each category.
+    """The statistic of reports, from the number that supports each category.
 
     Args:
         attribute: the attribute of the reports.
-        version: their channel, in whose histogram each category has a cell for no support and one for it.
-        reports: how many reports there are.
-        ones: how many of them support each category, shape (size,).
+        version: the channel, in whose histogram each category has two cells: without and with support.
+        reports: the number of reports.
+        ones: the number of reports that support each category, shape (size,).
     """
     nothing = empty(attribute)
     if not reports:

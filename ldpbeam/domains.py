@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 #: The most values of a domain with a step. Channels at values are matrices.
 MOST_VALUES = 4_096
-#: What the places of candidates are called together that have no name in a window.
+#: The common name of all candidates' places that have no name in a window.
 OTHERS = "others"
 
 
@@ -28,8 +28,8 @@ class Numeric:
     """A closed range [low, high] of numbers, or the values low, low + step, ..., high of it.
 
     Mechanisms and channels use values scaled to [0, 1]: x = (value - low) / (high - low). With a step, the
-    buckets of an estimate begin and end half-way between values, so the first one begins below 0 on this
-    scale, and the last one ends above 1. With a scale g, x = (g(value) - g(low)) / (g(high) - g(low)).
+    buckets of an estimate begin and end halfway between values, so the first begins below 0 on this scale,
+    and the last ends above 1. With a scale g, x = (g(value) - g(low)) / (g(high) - g(low)).
 
     Raises:
         ValueError: if the range is empty, not finite, not between 1e-100 and 1e100 wide, or too narrow
@@ -130,13 +130,13 @@ class Numeric:
 
     @functools.cached_property
     def _on_scale(self) -> tuple[float, float]:
-        """Where the range begins on the scale, and its length there."""
+        """The start of the range on the scale, and its length there."""
         assert self.scale is not None
         first, last = on_scale(self.scale, [self.low, self.high]).tolist()
         return first, last - first
 
     def _steps(self, values: ArrayLike) -> Floats:
-        """How many steps the nearest values are above ``low``, of a domain with a step; NaN of NaN."""
+        """The nearest values in steps above ``low``, for a domain with a step; NaN stays NaN."""
         steps = (np.asarray(values, dtype=np.float64) - self.low) / (self.step or 1.0)
         return np.clip(np.floor(steps + 0.5), 0.0, self.count - 1.0)
 
@@ -162,7 +162,7 @@ class Numeric:
     def edges(self, buckets: int) -> Floats:
         """The ``buckets + 1`` edges of equal value buckets, in the attribute's unit."""
         if isinstance(self.scale, tuple):
-            # Where a bucket ends at an edge, its number is exact.
+            # If a bucket ends at an edge of the scale, its end is exactly that number.
             return from_scale(self.scale, np.arange(buckets + 1) * (len(self.scale) - 1) / buckets)
         if self.step is None:
             return self.from_unit(np.linspace(0.0, 1.0, buckets + 1))
@@ -179,7 +179,7 @@ class Numeric:
         return (bucket_midpoints(buckets) * self.count - 0.5) / (self.count - 1.0)
 
     def variance_within(self, shares: Floats) -> float:
-        """The mean variance of values inside of equal buckets with these shares, with a width of 1."""
+        """The mean variance of values inside equal buckets with these shares, for a range of width 1."""
         buckets = len(shares)
         if self.scale is not None:
             nodes, weights = nodes_within(buckets)
@@ -207,24 +207,24 @@ def on_steps(numbers: ArrayLike, step: float) -> Floats:
 
 
 def digits_of(low: float, high: float, usual: int, of_width: int = 4) -> int:
-    """How many digits tell numbers between ``low`` and ``high`` apart.
+    """The number of digits that distinguishes numbers between ``low`` and ``high``.
 
     Args:
         low: the low end.
         high: the high end.
-        usual: this many are enough for most ranges.
+        usual: the number that suffices for most ranges.
         of_width: show at least this many digits of the width, more if it is narrow and far from 0.
     """
     largest, width = max(abs(low), abs(high)), high - low
     if not 0.0 < width < math.inf:
         return usual
     needed = of_width + math.ceil(math.log10(largest / width))
-    # With as many digits as its whole part has, a number is written without an exponent.
+    # With as many digits as its whole part, a number is written without an exponent.
     return usual if needed <= usual else min(max(needed, 1 + math.floor(math.log10(largest))), 15)
 
 
 def as_text(number: float) -> str:
-    """A number with all its digits, as studies have it: two numbers never have one text."""
+    """A number with all its digits, as in studies: different numbers never have the same text."""
     return repr(float(number)).removesuffix(".0")
 
 
@@ -233,7 +233,7 @@ def check_names(names: tuple[str, ...], what: str) -> None:
 
     Args:
         names: the names.
-        what: what the names are of, in the plural, for the message.
+        what: what has the names, in the plural, for the message.
 
     Raises:
         ValueError: if there are fewer than two names, or a name is empty or occurs twice.
@@ -276,13 +276,13 @@ class Categories:
 
 @dataclass(frozen=True)
 class Candidates(Categories):
-    """Categories whose names change by the window; a value is a place, from 0 on.
+    """Categories whose names change from window to window; a value is a place, from 0 on.
 
     Attributes:
-        names: the names of a window in the order of their places, and OTHERS if there are other places; where
-            the window is not known, the places as texts.
+        names: the names of a window in the order of their places, and OTHERS if there are further places; the
+            places as texts if the window is unknown.
         places: the number of places.
-        place_of_name: the place of each name but OTHERS, ascending.
+        place_of_name: the place of each name except OTHERS, ascending.
     """
 
     places: int
@@ -323,8 +323,8 @@ class Candidates(Categories):
     def moved_to(self, other: Candidates) -> Integers:
         """The place in ``other`` of each place, shape (places,).
 
-        A name goes to its own place, and the first place without a name to the first one there. Of the other
-        places without names, the last go to places of names that only ``other`` has.
+        A name moves to its place there, and the first place without a name to the first one there. Of the
+        other places without names, the last move to the places of names that only ``other`` has.
         """
         at = dict(zip(other.names, other.place_of_name, strict=False))
         named = np.array(self.place_of_name, dtype=np.int64)
@@ -336,7 +336,7 @@ class Candidates(Categories):
         return moved
 
     def __post_init__(self) -> None:
-        """Its names are those of a table, which was checked."""
+        """Do nothing: the names come from a table that was checked."""
 
     @property
     def size(self) -> int:
@@ -354,14 +354,14 @@ class Candidates(Categories):
         return f"one of the candidates of its window, in {self.places} places"
 
     def of_names(self, shares: Floats) -> Floats:
-        """Sums over the places of each name, shape (places,) to (names,); those of all others are one."""
+        """Sums over the places of each name, shape (places,) to (names,); OTHERS is one name."""
         chosen = np.array(self.place_of_name, dtype=np.int64)
         if len(chosen) == self.places:
             return shares
         return np.append(shares[chosen], np.delete(shares, chosen).sum())
 
     def at_places(self, shares: Floats) -> Floats:
-        """The shares of names at their places, shape (names,) to (places,); others at the first other one."""
+        """The shares of names at their places, shape (names,) to (places,); OTHERS at its first place."""
         named, at = len(self.place_of_name), np.zeros(self.places)
         at[list(self.place_of_name)] = shares[:named]
         at[np.delete(np.arange(self.places), self.place_of_name)[:1]] = shares[named:]
@@ -428,7 +428,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Pair:
-    """What a person has of two attributes, whose reports are joined by user.
+    """The values of a person for two attributes, whose reports are joined by user.
 
     Attributes:
         names: the names of the attributes.
@@ -473,12 +473,12 @@ Domain = Numeric | Categories | KeyValues | Vector | Pair
 
 
 def domain_of_numbers(domain: Domain) -> Domain:
-    """The domain of each coordinate of a vector; another domain as it is."""
+    """The domain of a vector's coordinates; any other domain unchanged."""
     return domain.values if isinstance(domain, Vector) else domain
 
 
 def number_of_values(domain: Domain) -> int:
-    """How many values a domain of numbers with a step has; 0 for any other domain."""
+    """The number of values of a numeric domain with a step; 0 for any other domain."""
     return domain.count if isinstance(domain, Numeric) else 0
 
 
@@ -488,10 +488,10 @@ def bucket_midpoints(buckets: int) -> Floats:
 
 
 def greatest_divisor(buckets: int, most: int) -> int:
-    """The greatest divisor of ``buckets`` up to ``most``: so many groups of equally many buckets."""
+    """The greatest divisor of ``buckets`` up to ``most``: a number of groups of equally many buckets."""
     return next(n for n in range(min(buckets, most), 0, -1) if buckets % n == 0)
 
 
 def least_multiple(buckets: int, least: int) -> int:
-    """The least multiple of ``buckets`` from ``least`` on: each bucket is divided into equally many parts."""
+    """The least multiple of ``buckets`` that is at least ``least``."""
     return buckets * -(-least // buckets)

@@ -1,4 +1,4 @@
-"""How a command ends: a user's mistake is one message and an exit code, never a traceback."""
+"""How a command ends: a user's mistake gives one message and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ WITH_CARE = 3
 INTERRUPTED = 130
 
 
-#: What brings Apache Beam.
+#: The command that installs Apache Beam.
 INSTALLS_BEAM = "pip install 'ldpbeam[beam]'"
 
-#: Characters of an engine's error message that are shown: the reason is at its end.
+#: The most characters of an engine's error message that are shown: its end, which has the reason.
 _MOST_CHARACTERS = 2000
 
 
@@ -38,7 +38,7 @@ def end_of(error: Exception) -> str:
 
 
 def meant_or_known(name: str, known: Iterable[str], most: int | None = None) -> str:
-    """The end of a sentence on an unknown name: the one probably meant, else the first ``most`` known."""
+    """The end of a sentence about an unknown name: the probably meant one, else the first ``most`` known."""
     names = list(known)
     listed = ", ".join([*names[:most], *(["..."] if most is not None and len(names) > most else [])])
     return did_you_mean(name, names, f"there are: {listed or 'none'}")
@@ -62,7 +62,7 @@ def machine_problem(error: BaseException) -> str | None:
     An engine wraps the errors of its workers: it makes the worker's error the context of its own, or quotes
     its traceback as text.
     """
-    # Only errors that Beam wrapped: any other context is an error that our own code was handling.
+    # Only errors that Beam wrapped: any other context is an error that our code was handling.
     while "[while running '" in str(error) and error.__context__ is not None:
         error = error.__context__
     if isinstance(error, OF_THE_MACHINE):
@@ -83,7 +83,7 @@ def _sentence(name: str, said: str) -> str:
 
 
 def without_number(said: str) -> str:
-    """What the system says of an error, without the error's number."""
+    """The system's words for an error, without its number."""
     return re.sub(r"\[Errno -?\d+\] ", "", said)
 
 
@@ -97,7 +97,7 @@ class StudyError(ValueError):
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Turn errors of the file system and of what is in a file into one sentence that begins with its name.
+    """Turn errors of the file system and of a file's content into one sentence that begins with its name.
 
     Raises:
         UserError: for an OSError or ValueError inside.

@@ -39,7 +39,7 @@ interrupt = once_per_request(_interrupt)
 
 @contextmanager
 def sigterm_is_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt, so that all is cleaned up; only the main thread can do it."""
+    """Let SIGTERM raise KeyboardInterrupt, so that everything is cleaned up; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

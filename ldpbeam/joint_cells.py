@@ -1,4 +1,4 @@
-"""Indexes of a joint histogram's cells: one 64-bit integer per cell, or several if one is too short.
+"""Indexes of a joint histogram's cells: one 64-bit integer per cell, or several if one is too small.
 
 A cell has one digit per axis. A *word* is a 64-bit integer that holds the digits of some axes, the first axis
 changing fastest. Up to 2^62 cells need one word; more axes need more words.
@@ -20,7 +20,7 @@ NONE: Integers = np.zeros(0, dtype=np.int64)
 
 
 def words(shape: Sequence[int]) -> list[list[int]]:
-    """The indexes of the axes that each word holds: as many as fit, in the order of the axes.
+    """The axes that each word holds: as many as fit, in order.
 
     Args:
         shape: the length of each axis, below 2^62.
@@ -54,7 +54,7 @@ def indexes(shape: Sequence[int], digits: Sequence[Integers]) -> Integers:
 
 
 def columns(cells: Integers) -> Integers:
-    """Cells with one column per word, shape (n, words), also if they have one word."""
+    """Cells with one column per word, shape (n, words), even if there is one word."""
     return cells[:, None] if cells.ndim == 1 else cells
 
 
@@ -62,7 +62,7 @@ def digits_of(shape: Sequence[int], cells: Integers) -> Iterator[Integers]:
     """Each cell's place on each axis, in the order of the axes; the inverse of :func:`indexes`."""
     by_word = columns(cells)
     for word, axes in enumerate(words(shape)):
-        # No cells have one word, whatever the shape is.
+        # If there are no cells, there is one word, whatever the shape.
         rest = by_word[:, word] if len(cells) else np.zeros(0, dtype=np.int64)
         for axis in axes:
             yield rest % shape[axis]
@@ -70,9 +70,10 @@ def digits_of(shape: Sequence[int], cells: Integers) -> Iterator[Integers]:
 
 
 def histogram(shape: Sequence[int], digits: Sequence[Integers]) -> tuple[Integers, Integers]:
-    """The distinct cells of users, in the order of :func:`added_up`, and how many users are in each.
+    """(the distinct cells of users, in the order of :func:`added_up`; the number of users in each).
 
-    Cell 0 is of users who answered none of the joined services; they give no information and are left out.
+    Users who answered none of the joined services would be in cell 0; they give no information, and are left
+    out.
 
     Args:
         shape: the length of each axis.
@@ -89,7 +90,7 @@ def histogram(shape: Sequence[int], digits: Sequence[Integers]) -> tuple[Integer
 
 
 def added_up(cells: Integers, counts: Integers) -> tuple[Integers, Integers]:
-    """The distinct cells in ascending order of their first word, then of the next, and their summed counts.
+    """(the distinct cells, ascending by their first word, then by the next; their summed counts).
 
     Cells whose counts sum to zero are left out. If none is left, the cells have the shape (0,).
     """

@@ -17,16 +17,16 @@ from ldpbeam.untrusted import cut_short
 LOG_JSON = "--log-json"
 #: The attribute of a log record that holds the fields of its line.
 FIELDS = "fields"
-#: A line of this many characters without an end becomes an object, and its rest is another line.
+#: A line that gets longer than this becomes an object, and its rest is another line.
 LONGEST = 2**16
-#: What sentences for people begin with.
+#: The beginnings of sentences for people, which the log leaves out.
 _PREFIXES = ("ldpbeam: ", "warning: ")
 
 
 class JsonLines(io.TextIOBase):
     """A stream in place of standard error: each line that anybody writes to it becomes a JSON object.
 
-    Text that is printed has the level ``warning``: nothing says how grave it is.
+    Printed text has the level ``warning``, because its level is unknown.
 
     Args:
         stream: where the objects are written.
@@ -54,7 +54,7 @@ class JsonLines(io.TextIOBase):
         for prefix in _PREFIXES:
             message = message.removeprefix(prefix)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        # JSON in ASCII: no text can move the cursor of a terminal, or begin another line.
+        # In ASCII, no text can move the cursor of a terminal or begin another line.
         entry = json.dumps({"time": now, "level": level, "message": message, **fields})
         with self._lock:
             self._stream.write(f"{entry}\n")
@@ -69,7 +69,7 @@ class JsonLines(io.TextIOBase):
 
 
 def lines() -> JsonLines | None:
-    """Standard error, if it is a log now."""
+    """Standard error, if it is a log of JSON lines now."""
     return sys.stderr if isinstance(sys.stderr, JsonLines) else None
 
 

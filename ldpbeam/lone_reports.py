@@ -1,7 +1,7 @@
 """The statistics of reports that are alone in their windows, computed together.
 
-A sender who spreads event times opens a window with each report. Counting each of these windows by itself
-would take twenty times as long, because NumPy takes as long for one number as for a thousand.
+A sender who spreads event times opens a window with each report. Counting these windows one by one would take
+twenty times as long, because NumPy takes as long for one number as for a thousand.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ldpbeam.statistics import Moments, Statistic, empty, has_tail
 
 
 def tally_each(attribute: Attribute, version: int, payloads: NDArray[Any]) -> Iterator[Statistic]:
-    """The statistic of each report, as :func:`~ldpbeam.statistics.tally` has it of a user who sent no other.
+    """The statistic of each report, equal to that by :func:`~ldpbeam.statistics.tally` for its user alone.
 
     Statistics share the arrays that are equal, so they must not be changed in place.
 
     Args:
         attribute: the attribute of the reports; its domain is no vector.
         version: the index of their channel.
-        payloads: the payloads of n reports, which are possible for the mechanism, shape (n,).
+        payloads: the payloads of n valid reports, shape (n,).
     """
     mechanism, nothing = attribute.versions[version].mechanism, empty(attribute)
     before, after = nothing.histograms[:version], nothing.histograms[version + 1 :]

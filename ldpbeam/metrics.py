@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ldpbeam.domains import Floats, Numeric, on_steps
 
-#: Numbers of steps from near 0 that differ by less are equal, but for rounding.
+#: Numbers of steps from near 0 that differ by less are equal up to rounding.
 ROUNDING = 1e-6
 
 
@@ -56,14 +56,14 @@ def quantiles(
 ) -> Floats:
     """Quantiles of distributions that are uniform inside each bucket, shape (..., levels).
 
-    With a step, a quantile is the first value that the wanted share of people have, or less.
+    With a step, a quantile is the first value such that at least this share of people have it or less.
 
     Args:
         distribution: bucket masses, shape (..., buckets). Masses may be negative, as unbiased ones can be; a
             quantile is then the first point at which the masses below it add up to the level.
         edges: the buckets' edges, shape (buckets + 1,).
         levels: probabilities in (0, 1).
-        step: the step of the values; buckets then begin and end half-way between values. None if people may
+        step: the step of the values; buckets then begin and end halfway between values. None if people may
             have any value.
     """
     cumulative, where = _cumulative(distribution), np.asarray(edges, dtype=float)
@@ -79,7 +79,7 @@ def quantiles(
 
 
 def quantiles_in(domain: Numeric, distribution: ArrayLike, levels: Sequence[float]) -> Floats:
-    """Quantiles of distributions over equal buckets of a domain, even on its scale inside of each."""
+    """Quantiles of distributions over equal buckets of a domain, which are even on its scale in each."""
     buckets = np.shape(distribution)[-1]
     if domain.scale is None:
         return quantiles(distribution, domain.edges(buckets), levels, domain.step)
@@ -87,7 +87,7 @@ def quantiles_in(domain: Numeric, distribution: ArrayLike, levels: Sequence[floa
 
 
 def share_in(domain: Numeric, distribution: ArrayLike, low: float, high: float) -> Floats:
-    """The shares in a range of distributions over equal buckets of a domain, even on its scale inside."""
+    """The shares in a range, for distributions over equal buckets of a domain, even on its scale in each."""
     buckets = np.shape(distribution)[-1]
     if domain.scale is None:
         return range_share(distribution, domain.edges(buckets), low, high, domain.step)
@@ -97,11 +97,11 @@ def share_in(domain: Numeric, distribution: ArrayLike, low: float, high: float) 
 
 
 def value_below(places: Floats, start: float, step: float) -> Floats:
-    """The value whose part of the range ends at each place, or has it inside.
+    """The value whose part of the range contains each place, or ends there.
 
     Args:
         places: places above ``start``.
-        start: where the part of the first value begins, half a step below it.
+        start: the start of the first value's part, half a step below it.
         step: the step of the values.
     """
     parts = np.maximum(np.ceil((places - start) / step - _rounding(start, step)), 1.0)
@@ -113,9 +113,9 @@ def range_share(
 ) -> Floats:
     """The shares of distributions, uniform inside each bucket, that lie in a range: (..., buckets) to (...).
 
-    Of people with just these values, those at ``low`` count and those at ``high`` do not, unless it is the
-    end of the domain: value buckets hold their lower ends, too. With a step, all values from ``low`` to
-    ``high`` count, both of them included.
+    People exactly at ``low`` count, and people exactly at ``high`` do not, unless it is the end of the
+    domain: value buckets include their lower ends, too. With a step, all values from ``low`` to ``high``
+    count, both included.
     """
     cumulative, where = _cumulative(distribution), np.asarray(edges, dtype=float)
     if step is not None:
@@ -134,12 +134,12 @@ def _cumulative(distribution: ArrayLike) -> Floats:
 
 
 def around_values(low: ArrayLike, high: ArrayLike, start: float, step: float) -> tuple[Floats, Floats]:
-    """Where the parts of the range begin and end that the values from ``low`` to ``high`` have.
+    """The starts and the ends of the parts of the range of the values from ``low`` to ``high``.
 
     Args:
         low: the least number of each range of values, of any shape.
         high: the greatest number, of the same shape.
-        start: where the part of the first value of the domain begins, half a step below it.
+        start: the start of the part of the domain's first value, half a step below it.
         step: the step of the values.
     """
     first, after = values_within(low, high, start, step)
@@ -147,7 +147,7 @@ def around_values(low: ArrayLike, high: ArrayLike, start: float, step: float) ->
 
 
 def values_within(low: ArrayLike, high: ArrayLike, start: float, step: float) -> tuple[Floats, Floats]:
-    """(the index of the first value in each range, that of the first one after it), of ``around_values``."""
+    """(the index of the first value in each range, that of the first value after it)."""
     rounding = _rounding(start, step)
     first = np.ceil((np.asarray(low) - start) / step - 0.5 - rounding)
     last = np.floor((np.asarray(high) - start) / step - 0.5 + rounding)
@@ -155,5 +155,5 @@ def values_within(low: ArrayLike, high: ArrayLike, start: float, step: float) ->
 
 
 def _rounding(start: float, step: float) -> float:
-    """How far equal numbers of steps above ``start`` may be apart: numbers have fifteen digits."""
+    """How far equal numbers of steps above ``start`` may differ, as numbers have fifteen digits."""
     return ROUNDING + 1e-14 * abs(start) / step

@@ -1,4 +1,4 @@
-"""Which of the names that there are is probably meant by one that is not there."""
+"""The existing name that an unknown name probably means."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of some names that is probably meant by another, whatever the case of its letters, or None.
+    """The existing name that an unknown name probably means, ignoring case; None if none is near.
 
     Args:
-        name: the name that is not there.
-        names: those that are there. One with the same letters goes before one that is spelled much alike.
-        cutoff: how much alike two names must be, as :func:`difflib.get_close_matches` takes it.
+        name: the unknown name.
+        names: the existing names. One with the same letters comes before one with a similar spelling.
+        cutoff: how similar two names must be, as for :func:`difflib.get_close_matches`.
     """
     lowered = {known.lower(): known for known in reversed(list(names))}
     letters = _letters(name.lower())

@@ -1,4 +1,4 @@
-"""Options that a study file gives: what values each takes, declared by an annotation.
+"""Options in a study file: the values that each takes, as an annotation declares them.
 
 A mechanism declares its options as fields of its dataclass, an estimator as keyword parameters of its
 function. The annotation is the type, and :class:`Range` in an ``Annotated`` says which numbers it takes::
@@ -22,10 +22,10 @@ class Range:
     """The numbers that an option takes; all of them are finite.
 
     Attributes:
-        above: they are greater than this one.
-        least: they are this one or greater.
-        most: they are this one or less.
-        below: they are less than this one.
+        above: they are greater than this.
+        least: they are at least this.
+        most: they are at most this.
+        below: they are less than this.
     """
 
     above: float | None = None
@@ -110,7 +110,7 @@ class Kind:
 
 
 def kinds_of(hint: Any) -> tuple[Kind, ...]:
-    """The types that an annotation declares; those that no option can have are left out."""
+    """The types that an annotation declares, without those that no option can have."""
     kinds = []
     for arm in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
         numbers = Range()
@@ -132,7 +132,7 @@ class Option:
 
     Attributes:
         name: as study files have it.
-        default: the value where a study does not give it.
+        default: the value if a study does not give one.
         kinds: the types of its values.
         text: what it is, in words.
     """

@@ -13,9 +13,9 @@ class Axis:
 
     Attributes:
         attribute: the attribute.
-        edges: where groups of numbers begin and end, in its unit, one more than there are groups; None of
-            categories.
-        categories: the names of categories; None of numbers.
+        edges: the edges of groups of numbers, in the attribute's unit, one more than there are groups; None
+            for categories.
+        categories: the names of categories; None for numbers.
     """
 
     attribute: str
@@ -23,7 +23,7 @@ class Axis:
     categories: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return len(self.categories or ()) or len(self.edges or ()) - 1
 
     def __getitem__(self, group: int) -> str:
@@ -36,7 +36,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Measured:
-    """Numbers of a pair, and the ends of their intervals, if they have any; those of a table row by row."""
+    """Numbers of a pair, row by row for a table, and the ends of their intervals, if there are any."""
 
     value: Numbers
     low: Numbers | None = None
@@ -45,13 +45,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Conditional:
-    """What the people in each group of one attribute have of the other.
+    """The distribution of one attribute in each group of the other.
 
     Attributes:
         given: the groups.
-        of: groups of the other attribute.
-        shares: the share of each of these in each group, a row for each group.
-        means: the mean of the other attribute in each group, in its unit; None of categories.
+        of: the groups of the other attribute.
+        shares: the shares of these in each group, one row per group.
+        means: the mean of the other attribute in each group, in its unit; None for categories.
     """
 
     given: Axis
@@ -67,10 +67,10 @@ class PairAnswer:
     Attributes:
         axes: the value buckets of each attribute.
         table: the share of people in each pair of buckets, a row for each bucket of the first attribute.
-        p_value: the chance of so much dependence between reports of independent values.
+        p_value: the probability of as much dependence between reports if values are independent.
         weights: how much of the table is independence, a dependence of one parameter, and a free table.
         correlation: of two numbers; None with categories.
-        mutual_information: in nats.
+        mutual_information: the mutual information of both attributes, in nats.
         given: the second attribute given the first, and the first given the second.
     """
 

@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Objects by the names that study files have for them.
+    """Objects by their names in study files.
 
     Args:
         kind: the word for such an object.
-        checked: gives the name of an object that a package adds and the object, or raises an error.
+        checked: returns the name of an object that a package adds and the object, or raises an error.
     """
 
     def __init__(self, kind: str, checked: Callable[[object], tuple[str, T]]) -> None:
@@ -27,7 +27,7 @@ class Registry(Generic[T]):
     def add(self, name: str, item: T) -> None:
         """Let study files use an object by a name.
 
-        It takes the place of one that the program itself defines: a notebook runs its cells again.
+        It replaces one that the program itself defined, because a notebook runs its cells again.
 
         Raises:
             ValueError: if another object has this name.
@@ -44,7 +44,7 @@ class Registry(Generic[T]):
             UserError: if an installed package adds one that cannot be used.
         """
         if not self._loaded:
-            # A package that asks for the registry while it is being imported gets the objects known so far.
+            # A package that uses the registry while it is being imported gets the objects found so far.
             self._loaded = True
             for entry_point in entry_points(group=f"ldpbeam.{self.kind}s"):
                 self._load(entry_point)

@@ -1,9 +1,9 @@
 """What a command prints: results on stdout, and everything else on stderr.
 
-``--json`` makes stdout one JSON document (``ldpbeam stream``: one per line). What a command prints for people
-is then left out, whichever part of it prints. ``--quiet`` leaves out notes and progress; ``--verbose`` adds
-what the engine logs, and how long each step took. Warnings and errors are always printed. With ``--log-json``
-stderr is a log of JSON lines (:mod:`ldpbeam.log_lines`).
+``--json`` makes stdout one JSON document (``ldpbeam stream``: one per line), and then no part of a command
+prints anything for people. ``--quiet`` leaves out notes and progress; ``--verbose`` adds the engine's log,
+and how long each step took. Warnings and errors are always printed. With ``--log-json``, stderr is a log of
+JSON lines (:mod:`ldpbeam.log_lines`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Printing:
-    """Which output the user wants to see.
+    """The output that the user wants to see.
 
     Attributes:
         json: the stream for JSON, stdout itself; None without ``--json``.
         quiet: whether notes and progress are left out.
-        verbose: whether durations and what the engine logs are added.
+        verbose: whether durations and the engine's log are added.
     """
 
     json: IO[str] | None = None
@@ -81,7 +81,7 @@ def _engine_logs_shown() -> Iterator[None]:
 
 
 def document(value: Any) -> None:
-    """Print a value as one line of JSON, if ``--json`` asks for it; then what is for people goes nowhere."""
+    """Print a value as one line of JSON, if ``--json`` asks for it; then nothing is printed for people."""
     if (stream := _asked[-1].json) is not None:
         print(json.dumps(value), file=stream, flush=True)
 
@@ -125,7 +125,7 @@ def step(what: str) -> Iterator[None]:
 
 
 class Show(Protocol):
-    """Shows how many are done, of how many (None: as before), and what is done now (None: as before)."""
+    """Shows how many are done, of how many, and what is being done now; None leaves each as it was."""
 
     def __call__(self, done: int | None, of: int | None = None, now: str | None = None) -> None:
         """Show it."""
@@ -137,7 +137,7 @@ def progress_bar(what: str, total: int | Callable[[], int] | None) -> Iterator[S
 
     Args:
         what: what is counted, such as trials.
-        total: how many there are, or what counts them if the bar is shown; None if it becomes known later.
+        total: the total, or a function that counts it if the bar is shown; None if it is known only later.
 
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

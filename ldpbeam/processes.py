@@ -1,6 +1,6 @@
-"""Work in several processes: its results as they come, its warnings, and one way to end.
+"""Work in several processes: results as they come, their warnings, and one way to end.
 
-Processes are spawned, not forked, because Beam's threads and connections do not survive a fork. It
+Processes are spawned, not forked, because Beam's threads and connections do not survive a fork. A process
 imports this module and those of its work, so these import neither Beam nor file formats.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from ldpbeam.errors import UserError
 from ldpbeam.interrupts import sigterm_is_ctrl_c
 
-#: Tasks that each process has or is sent ahead, so that it need not wait for the next.
+#: The number of tasks that each process has or gets ahead, so that it need not wait for the next.
 AHEAD = 2
 #: Seconds after which a process notices that its parent has ended.
 PARENT_SECONDS = 0.5
@@ -31,7 +31,7 @@ _EXIT_CODES = re.compile(r"\{(.+)\}")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Shared = TypeVar("Shared")
-#: In a process that works: what each task is called with.
+#: In a working process: the shared argument of all tasks.
 _shared: Any = None
 
 #: A warning of another process: what it says, its class, and the file and the line that issued it.
@@ -39,7 +39,7 @@ Caught = tuple[str, type[Warning], str, int]
 
 
 def cores() -> int:
-    """How many cores this process may use: its affinity and its container may allow fewer than there are."""
+    """The number of cores that this process may use; affinity and containers may limit it."""
     from loky import cpu_count
 
     return int(cpu_count())
@@ -48,16 +48,16 @@ def cores() -> int:
 def results_of(
     work: Callable[[Shared, Task], Result], shared: Shared, tasks: Iterable[Task], processes: int
 ) -> Generator[tuple[int, Result], None, None]:
-    """The place of each task, from 0, and its result, as they are ready.
+    """(the place of a task, from 0; its result), in the order in which they are ready.
 
     The generator ends its processes when it is closed: use :func:`contextlib.closing`. While it is open,
     SIGTERM is Ctrl-C. However this process ends, the others end with it.
 
     Args:
-        work: a function of a module. This process issues the warnings that it issued in another one.
-        shared: what it is called with each time; it is sent to each process once.
-        tasks: what else it is called with; they are read as they are needed.
-        processes: how many processes are started.
+        work: a function of a module. Warnings that it issues in another process are issued here, too.
+        shared: its first argument, which is sent to each process once.
+        tasks: its second arguments, which are read as they are needed.
+        processes: the number of processes to start.
 
     Raises:
         UserError: if a process was killed.
@@ -98,7 +98,7 @@ def results_of(
 
 @contextlib.contextmanager
 def deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes that start inside do not hear Ctrl-C, so that it reaches this process alone."""
+    """Let processes that start inside ignore Ctrl-C, so that it reaches this process alone."""
     # It starts with the first process otherwise, and unblocks SIGINT for it.
     resource_tracker.ensure_running()
     # Processes inherit the signal mask.

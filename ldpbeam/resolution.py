@@ -1,7 +1,7 @@
-"""How finely reports must be cut into buckets, so that little of their information is lost.
+"""How fine the buckets of reports must be to lose little of their information.
 
-Information is the mutual information of value and report. What a resolution keeps of it depends on the
-population, so it is computed for a few populations, and the lowest share counts.
+Information is the mutual information of value and report. The share of it that a resolution keeps depends on
+the population, so it is computed for a few populations, and the lowest share counts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from scipy import special
 from ldpbeam.domains import Floats
 from ldpbeam.mechanisms import Mechanism
 
-#: A joint histogram that keeps less than this share of a channel's information has a warning.
+#: If a joint histogram keeps less than this share of a channel's information, there is a warning.
 ENOUGH = 0.95
-#: Resolutions are chosen to keep this share in each population of :func:`populations`, which leaves
-#: :data:`ENOUGH` in those that lie together more closely.
+#: Resolutions are chosen to keep this share for each of :func:`populations`; in more concentrated
+#: populations, :data:`ENOUGH` then remains.
 AIMED = 0.98
-#: The resolutions to choose from. With "no report" the finest takes a byte.
+#: The resolutions to choose from. With "no report", the finest fits in a byte.
 RESOLUTIONS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 #: The resolution of reports that stands for all their information.
 FINEST = 2048
-#: Information is compared with at most this many value buckets.
+#: Information is computed with at most this many value buckets.
 MOST_VALUES = 256
 
 
@@ -40,13 +40,13 @@ def mutual_information(channel: Floats, weights: Floats) -> float:
 
 
 def is_resolved(mechanism: Mechanism) -> bool:
-    """Whether a mechanism's report buckets depend on the resolution; those of signs and categories do not."""
+    """Whether a mechanism's report buckets depend on the resolution; for signs and categories they do not."""
     return mechanism.cells(2) != mechanism.cells(4)
 
 
 @functools.cache
 def populations(value_buckets: int) -> tuple[Floats, ...]:
-    """An even, two skewed and a two-humped population, the skewed ones from both sides.
+    """An even population, two skewed ones, to either side, and one with two humps.
 
     Returns:
         Distributions of shape (``value_buckets``,).
@@ -65,7 +65,7 @@ def _information(mechanism: Mechanism, value_buckets: int, resolution: int) -> t
 
 
 def least_kept(mechanism: Mechanism, value_buckets: int, resolution: int) -> float:
-    """The share of the information that a resolution keeps in the worst of :func:`populations`, in [0, 1]."""
+    """The share of the information that a resolution keeps for the worst of :func:`populations`."""
     if not is_resolved(mechanism):
         return 1.0
     values = min(value_buckets, MOST_VALUES)

@@ -1,7 +1,7 @@
-"""Scales of numbers: clients perturb a function of a number, and buckets are equally wide on it.
+"""Scales of numbers: clients perturb a function of a number, and buckets are equally wide on the scale.
 
-A scale is ``log``, ``log1p`` (the logarithm of 1 + x, for ranges from 0 on), or edges. Edges are equally
-far apart on their scale, which is linear between them.
+A scale is ``log``, ``log1p`` (the logarithm of 1 + x, for ranges that begin at 0 or above), or edges. Edges
+are equally far apart on their scale, which is linear between them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NODES = 16
 
 
 def check_scale(scale: Scale, low: float, high: float) -> None:
-    """Check that a scale is one of the range [low, high].
+    """Check that a scale fits the range [low, high].
 
     Raises:
         ValueError: if the scale does not cover the range, or edges do not ascend from low to high.
@@ -41,7 +41,7 @@ def check_scale(scale: Scale, low: float, high: float) -> None:
 
 
 def on_scale(scale: Scale, values: ArrayLike) -> Floats:
-    """The function of a scale, of values in the range."""
+    """Values in the range on a scale."""
     if isinstance(scale, tuple):
         return np.asarray(np.interp(np.asarray(values), scale, np.arange(len(scale), dtype=np.float64)))
     return np.asarray(np.log(values) if scale == "log" else np.log1p(values))
@@ -56,6 +56,6 @@ def from_scale(scale: Scale, places: ArrayLike) -> Floats:
 
 @functools.lru_cache(maxsize=16)
 def nodes_within(buckets: int) -> tuple[Floats, Floats]:
-    """Points of equal buckets of [0, 1], shape (buckets, NODES), and their weights, with the sum one."""
+    """(points in equal buckets of [0, 1], shape (buckets, NODES); their weights in a bucket, of sum 1)."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     return (np.arange(buckets)[:, None] + 0.5 + 0.5 * nodes) / buckets, 0.5 * weights

@@ -1,6 +1,6 @@
-"""What users spent over a period: from the distinct reports that were received to epsilons.
+"""What users spent over a period: from the distinct reports that arrived to epsilons.
 
-Fresh noise adds up: n reports at epsilon spend n epsilon. Of clients that remember their noise there are two
+Fresh noise adds up: n reports at epsilon spend n epsilon. For clients that remember their noise there are two
 lines. About *which values* a user had, n reports spend min(n epsilon_1, c epsilon_inf), where c is the number
 of different values. About anything, *changes included*, they spend n times the epsilon of the instant step.
 """
@@ -18,26 +18,26 @@ from ldpbeam.domains import Floats
 from ldpbeam.memoised import steps_of
 from ldpbeam.study import Study
 
-#: Epsilons are added up in floating point, and compared after rounding to this many decimals.
+#: Sums of epsilons are rounded to this many decimals before they are compared.
 DECIMALS = 9
 #: A line of a ledger lists at most this many epsilons.
 MOST_LEVELS = 20
 
 
 def services_of(study: Study) -> tuple[tuple[str, int], ...]:
-    """(attribute, index of the version) of everything that users report to, in the study's order."""
+    """(attribute, index of the version), for all channels of the study in its order."""
     return tuple((name, i) for name in study.attributes for i in range(len(study.attribute(name).versions)))
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What n reports of a user to each service spend, in arrays of shape (services,).
+    """What a user's reports to each service spend, in arrays of shape (services,).
 
     Attributes:
-        epsilon: about values, for each report.
-        most: about values, for any number of reports; infinity where noise is fresh.
-        instant: changes included, for each report.
-        delta: for each report.
+        epsilon: about values, per report.
+        most: about values, for any number of reports; infinity if noise is fresh.
+        instant: changes included, per report.
+        delta: the delta of a report.
     """
 
     epsilon: Floats
@@ -52,7 +52,7 @@ class Costs:
 
 
 def values_of(version: ServiceVersion) -> int:
-    """How many different values a user of clients that remember their noise can have in a period."""
+    """The most different values of a user in a period, if clients remember their noise."""
     assert version.lifetime is not None
     possible = version.lifetime.chain.inputs
     return min(version.values_at_most or possible, possible)
@@ -76,15 +76,15 @@ def costs_of(study: Study) -> Costs:
 
 @dataclass(frozen=True)
 class Line:
-    """How many users spent each epsilon: both of shape (different epsilons,), the epsilons ascending."""
+    """The number of users who spent each epsilon: two arrays, by ascending epsilon."""
 
     epsilons: Floats
     users: NDArray[np.int64]
 
     def levels(self) -> list[tuple[float, int]]:
-        """(epsilon, how many users spent at most that), at most :data:`MOST_LEVELS`; the last is the largest.
+        """(an epsilon, the number of users who spent at most this), at most :data:`MOST_LEVELS` of them.
 
-        With more epsilons than that, they are those of equal shares of the users.
+        The last is the largest epsilon. If there are more, these divide the users into equal shares.
         """
         up_to = np.cumsum(self.users)
         places = np.arange(len(up_to))
@@ -94,7 +94,7 @@ class Line:
         return [(float(self.epsilons[i]), int(up_to[i])) for i in places]
 
     def above(self, cap: float | None) -> int:
-        """How many users spent more than a cap; 0 without one."""
+        """The number of users who spent more than the cap; 0 without one."""
         # What they spent is rounded.
         return 0 if cap is None else int(self.users[self.epsilons > round(cap, DECIMALS)].sum())
 
@@ -104,10 +104,10 @@ class PeriodSpent:
     """What users spent in one period.
 
     Attributes:
-        about_values: about which values a user had.
-        changes_included: about anything.
+        about_values: what they spent about which values they had.
+        changes_included: what they spent about anything.
         delta: the largest delta of a user.
-        reports: how many distinct reports there are.
+        reports: the number of distinct reports.
     """
 
     about_values: Line
@@ -121,7 +121,7 @@ def spent(periods: NDArray[np.int64], reports: NDArray[np.int64], costs: Costs) 
 
     Args:
         periods: the start of the period of each user, shape (n,); a user may be in several periods.
-        reports: how many reports each of them sent to each service in it, shape (services, n).
+        reports: the number of reports of each user to each service in the period, shape (services, n).
         costs: the costs of each service.
     """
     epsilon, most, instant, delta = (
@@ -144,7 +144,7 @@ def spent(periods: NDArray[np.int64], reports: NDArray[np.int64], costs: Costs) 
 
 
 def added(totals: Mapping[int, PeriodSpent], more: Mapping[int, PeriodSpent]) -> dict[int, PeriodSpent]:
-    """What two sets of users spent; none of them is in both, in the same period."""
+    """What two sets of users spent together; no user is in both in the same period."""
     result = dict(totals)
     for start, addition in more.items():
         before = result.get(start)

@@ -26,7 +26,7 @@ from ldpbeam.words import counted
 #: A joint histogram has at most this many cells that are not empty: up to 800 MB with two words per cell. A
 #: message between Beam's workers cannot have more than 2 GB.
 MOST_ROWS = 2**25
-#: Solves over more joined services than this were never measured.
+#: The most joined services for which solvers were measured.
 MOST_MEASURED = 16
 
 
@@ -46,7 +46,7 @@ class Answers:
 
 
 def of_users(answers: Iterable[Answers], chosen: NDArray[np.bool_]) -> list[Answers]:
-    """What the chosen ones of users sent; these are numbered anew."""
+    """The reports of the chosen users, who are renumbered."""
     numbers = np.cumsum(chosen) - 1
     kept = [(answer, chosen[answer.rows]) for answer in answers]
     return [
@@ -58,7 +58,7 @@ def of_users(answers: Iterable[Answers], chosen: NDArray[np.bool_]) -> list[Answ
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over the users who answered one particular set of channels and no others.
+    """Sums over the users who answered exactly one set of channels.
 
     Attributes:
         users: the number of these users; the number of reports if reports are not grouped by user.
@@ -84,12 +84,12 @@ class Statistic:
         users: the number of users; None if reports are not grouped by user.
         histograms: the report counts of each channel, each of shape (cells,).
         moments: sums by the set of channels that a user answered; the set is a mask with one bit per channel.
-            Where the windows of users are joined, its ``users`` are reports.
+            If the windows of users are joined, its ``users`` are reports.
         joint_cells: the indexes of the joint histogram's cells that are not empty, ascending, shape (cells,),
             or (cells, words) if an index takes several words (:mod:`ldpbeam.joint_cells`).
         joint_counts: the number of users in each of these cells.
-        joined: what each user sent in several windows; None for a statistic of one window, and where windows
-            were added up without joining them by user.
+        joined: what each user sent in several windows; None for one window, or if windows were added up
+            without joining them by user.
     """
 
     fingerprint: str
@@ -102,7 +102,7 @@ class Statistic:
     joined: JoinedWindows | None = None
 
     def moments_of(self, index: int) -> list[Moments]:
-        """The moments of the users who answered a channel, by what else they answered."""
+        """The moments of the users who answered a channel, one for each set of channels."""
         return [moments for mask, moments in self.moments.items() if mask >> index & 1]
 
     def reports_of(self, index: int) -> int:
@@ -123,7 +123,7 @@ class Statistic:
 
 
 def explain(attribute: Attribute) -> Iterator[str]:
-    """Sentences on what the statistic of an attribute holds."""
+    """Sentences about what the statistic of an attribute holds."""
     cells = sum(v.mechanism.histogram_cells(attribute.buckets) for v in attribute.versions)
     yield (
         f"The statistic of {attribute.name!r} has {counted(cells, 'count')} in "
@@ -141,7 +141,7 @@ def explain(attribute: Attribute) -> Iterator[str]:
 
 
 def _explain_joined(attribute: Attribute) -> str:
-    """What a joint histogram holds, how large it gets, and what it keeps of the information of reports."""
+    """What a joint histogram holds, how large it gets, and how much of the information it keeps."""
     shape = attribute.joint_shape
     cells, kept = math.prod(shape), min(attribute.least_information.values())
     services = f"The reports of {', '.join(attribute.joint_services)} are joined by user"
@@ -191,8 +191,8 @@ def tally(
         users: the number of users in the batch; ignored if reports are not grouped by user.
         answers: the users' reports: at most one entry per channel, at most one report per user and service.
         checked: whether validation and the join have already ensured this, and that every report is possible.
-        windows: how many windows the reports come from. With several, a user has up to one report in each, to
-            the attribute's only channel, and the statistic says how they depend on each other.
+        windows: the number of windows of the reports. With several, a user has up to one report in each, to
+            the attribute's only channel, and the statistic records how these depend on each other.
 
     Raises:
         ValueError: if a report is impossible for its mechanism, a user or a channel does not exist, or a user
@@ -227,7 +227,7 @@ def _joined(attribute: Attribute, answer: Answers, windows: int) -> JoinedWindow
 
 
 def _check(attribute: Attribute, users: int, answer: Answers) -> None:
-    """See that the reports of a channel are possible, and each of another user.
+    """Check that the reports of a channel are possible, and come from different users.
 
     Raises:
         ValueError: if they are not.
@@ -274,7 +274,7 @@ def _moments(
     attribute: Attribute, users: int, answers: Sequence[Answers], *, joined: bool
 ) -> dict[int, Moments]:
     if joined or not attribute.group_users:
-        # Reports are counted alone: the set of channels of each is the one channel it came through.
+        # Reports are counted alone, so the set of channels of each is its one channel.
         return {
             1 << answer.version: _moments_of(
                 attribute, {answer.version: answer.payloads}, len(answer.payloads)
@@ -314,7 +314,8 @@ def _moments_of(attribute: Attribute, payloads: Mapping[int, NDArray[Any]], user
         for part in in_cache(len(reports)):
             grid = mechanism.fixed_point(reports[part])
             square = (grid * grid).astype(np.uint64)
-            # A square has up to 60 bits, so a sum of a few overflows 64 bits: the halves are summed instead.
+            # A square has up to 60 bits, so the sum of a few would overflow 64 bits: halves are summed
+            # instead.
             high, low = square >> np.uint64(32), square & np.uint64(0xFFFFFFFF)
             sums[index] += int(grid.sum())
             squares[index] += (int(high.sum()) << 32) + int(low.sum())
@@ -325,7 +326,7 @@ def _moments_of(attribute: Attribute, payloads: Mapping[int, NDArray[Any]], user
 
 
 def has_tail(mechanism: Mechanism) -> TypeGuard[NumericMechanism]:
-    """Whether the reports of a mechanism are numbers with a tail, in which few of them lie."""
+    """Whether the reports of a mechanism are numbers with a tail of rare large ones."""
     return isinstance(mechanism, NumericMechanism) and mechanism.tail is not None
 
 
@@ -355,7 +356,7 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
         for mask, added in part.moments.items():
             moment = moments.get(mask)
             moments[mask] = added if moment is None else _add_moments(moment, added)
-    # Entries that a difference made zero are removed, so that equal statistics have equal bytes.
+    # Zero entries, which a difference can have, are removed, so that equal statistics have equal bytes.
     moments = {
         mask: moment
         for mask, moment in moments.items()
@@ -391,13 +392,13 @@ def merge(statistics: Iterable[Statistic]) -> Statistic:
 def part_of(
     statistic: Statistic, fingerprint: str, versions: range, joined: tuple[Integers, Integers]
 ) -> Statistic:
-    """The statistic of some neighbouring channels, whose reports the same users sent.
+    """The statistic of some successive channels.
 
     Args:
-        statistic: a statistic whose users each answered one of these channels or more.
-        fingerprint: that of the attribute which has these channels alone.
+        statistic: a statistic all of whose users answered at least one of these channels.
+        fingerprint: the fingerprint of the attribute with these channels alone.
         versions: the channels.
-        joined: the cells of its joint histogram, and the users in each.
+        joined: the cells of its joint histogram, and the number of users in each.
     """
     channels, moments = slice(versions.start, versions.stop), dict[int, Moments]()
     for mask, of_mask in statistic.moments.items():
@@ -427,7 +428,7 @@ def difference(after: Statistic, before: Statistic) -> Statistic:
 
 
 def times(statistic: Statistic, factor: int) -> Statistic:
-    """The statistic with every count and sum multiplied, but for what users sent in several windows."""
+    """The statistic with every count and sum multiplied, except what users sent in several windows."""
     return replace(
         statistic,
         reports=factor * statistic.reports,

@@ -1,4 +1,4 @@
-"""A study: what is estimated and how, in plain values that drivers and workers share."""
+"""A study: what to estimate and how, in plain values that drivers and workers share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ldpbeam.windows import EVERYTHING, FAR, Span, Windows
 FEWEST_USERS = 2
 #: The default of ``publish.windows``: a year of hours and more.
 MOST_WINDOWS = 10_000
-#: The default of ``most_reports``: with as many of epsilon 0.1, a user has spent 100 in a window.
+#: The default of ``most_reports``: with this many reports of epsilon 0.1, a user has spent 100 in a window.
 MOST_REPORTS = 1_000
 
 
@@ -34,8 +34,8 @@ class Version:
     """How reports of one version of a service are recognised.
 
     Attributes:
-        fields: the values of each field of the report that this version has: texts, or numbers; empty where
-            versions are recognised by time.
+        fields: the values of each field in reports of this version, texts or numbers; empty if versions are
+            recognised by time.
         span: the event times of this version.
     """
 
@@ -60,8 +60,8 @@ class Service:
     """How the version of a service's report is recognised.
 
     Attributes:
-        versions: the versions by name; empty where the service has only one, which has no name.
-        payload: how reports write bits: ``packed`` in bytes, ``bits`` as 0 and 1, or ``places`` of those set.
+        versions: the versions by name; empty if the service has only one, which has no name.
+        payload: how reports write bits: ``packed`` in bytes, ``bits`` as 0 and 1, or the ``places`` of ones.
     """
 
     versions: Mapping[str, Version] = field(default_factory=dict)
@@ -69,12 +69,12 @@ class Service:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of a report that tell its version; none where time does, or there is only one."""
+        """The fields of a report that determine its version; none if time does, or there is only one."""
         return tuple(dict.fromkeys(name for version in self.versions.values() for name in version.fields))
 
     @property
     def of_records(self) -> bool:
-        """Whether numbers that each report says by itself choose its channel."""
+        """Whether numbers in each report choose its channel."""
         return any(
             not isinstance(value, str)
             for version in self.versions.values()
@@ -84,7 +84,7 @@ class Service:
 
     @property
     def by_time(self) -> bool:
-        """Whether a report's event time says which version it is of."""
+        """Whether a report's event time determines its version."""
         return bool(self.versions) and not self.fields
 
     def recognised_by(self, version: str) -> str:
@@ -106,9 +106,9 @@ class WantedEstimate:
 
     Attributes:
         estimator: the estimator's name.
-        services: whose reports to use, one or more.
-        options: the estimator's own options.
-        intervals: the confidence intervals that the estimate is to have; None for none.
+        services: the services whose reports to use, one or more.
+        options: the options of the estimator.
+        intervals: the wanted confidence intervals; None for none.
     """
 
     estimator: str
@@ -119,12 +119,12 @@ class WantedEstimate:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is written of an estimated distribution, beside its shares.
+    """What is written about an estimated distribution, besides its shares.
 
     Attributes:
-        quantiles: levels between 0 and 1, ascending, of a number's distribution.
-        ranges: ranges (low, high) of a number whose shares are written.
-        top: how many of the most frequent categories or keys are listed; None for no list.
+        quantiles: the levels of quantiles of numbers, between 0 and 1, ascending.
+        ranges: the ranges (low, high) of numbers whose shares are written.
+        top: the number of most frequent categories or keys to list; None for no list.
     """
 
     quantiles: tuple[float, ...] = ()
@@ -134,15 +134,15 @@ class Summary:
 
 @dataclass(frozen=True)
 class StudyAttribute:
-    """What a study says of one attribute, beside its mechanisms.
+    """What a study says about one attribute, besides its mechanisms.
 
     Attributes:
         services: the services by name, in the study's order.
         estimates: the wanted estimates by name, in the study's order.
-        summary: what is written of each estimated distribution.
+        summary: what is written about each estimated distribution.
         candidates: the file or the folder with the names of each window's places; None for other domains.
-        place: the list in a record and the place in it that has the payload, where a record has a report to
-            every attribute; None where a record is one report.
+        place: the list in a record, and the place in it, that holds the payload if a record has a report to
+            every attribute; None if a record is one report.
     """
 
     services: Mapping[str, Service]
@@ -152,18 +152,18 @@ class StudyAttribute:
     place: tuple[str, int] | None = None
 
 
-#: Where the users of one shard and window have more groups, those with the fewest reports are merged
-#: before they are counted: each group takes memory, and a client can send another one with each report.
+#: If the users of one shard and window have more groups, those with the fewest reports are merged before they
+#: are counted: each group takes memory, and a client can send a new one with each report.
 MOST_GROUPS = 5_000
 
 
 @dataclass(frozen=True)
 class Groups:
-    """One estimate is made for each value of a field.
+    """Separate estimates for each value of a field.
 
     Attributes:
         field: the report's field.
-        at_most: how many groups, those with the most reports, get an estimate of their own.
+        at_most: the number of groups with estimates: those with the most reports.
     """
 
     field: str
@@ -172,29 +172,29 @@ class Groups:
 
 @dataclass(frozen=True)
 class Publish:
-    """Which windows and groups are estimated; the statistics of the others are written too.
+    """Which windows and groups are estimated; the statistics of the others are also written.
 
     Attributes:
-        at_least: the least number of users of a window or group, or of reports where users are not counted.
-        windows: of more windows of an attribute than this, those with the most reports are estimated.
+        at_least: the least number of users of a window or group, or of reports if users are not counted.
+        windows: the most windows of an attribute that are estimated: those with the most reports.
     """
 
     at_least: int = 1
     windows: int = MOST_WINDOWS
 
     def has_enough(self, statistic: Statistic) -> bool:
-        """Whether a statistic has enough users, or where they are not counted, enough reports."""
+        """Whether a statistic has enough users, or enough reports if users are not counted."""
         users = statistic.users
         return (statistic.reports if users is None else users) >= self.at_least
 
 
 @dataclass(frozen=True)
 class LedgerPeriod:
-    """The ledger adds up what each user spends over periods.
+    """The periods over which the ledger adds up what each user spends.
 
     Attributes:
-        periods: none ends within a step of the windows, whose clock and offset they have.
-        cap: the ledger counts the users who spent more in a period; None for no cap.
+        periods: the periods, with the clock and offset of the windows; none ends within a step of these.
+        cap: the ledger counts the users who spent more than this in a period; None for no cap.
     """
 
     periods: Cells
@@ -202,33 +202,35 @@ class LedgerPeriod:
 
     @property
     def period(self) -> int:
-        """How long a period lasts, in milliseconds."""
+        """The length of a period in milliseconds."""
         return self.periods.length
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What is being estimated and how. Two studies that say the same are equal.
+    """What to estimate and how. Two studies that say the same are equal.
 
     Attributes:
         name: the study's name.
-        attributes: what the study says of each attribute, by name.
+        attributes: what the study says about each attribute, by name.
         compiled: the attributes as the statistics see them, by name. A vector is followed by its coordinates,
             each of which is a numeric attribute called ``attribute.coordinate``. Pairs come last.
-        fingerprint: 32 hexadecimal digits of everything that the study says, but the events.
-        pairs: what the study says of pairs of attributes, by name; three attributes or more have a pair of
-            each two, called ``name.first_second``.
+        fingerprint: 32 hexadecimal digits of everything that the study says, except the events.
+        pairs: what the study says about pairs of attributes, by name; with three attributes or more, there is
+            a pair of each two, called ``name.first_second``.
         windows: the windows; None for one window over everything.
         groups: the groups; None for none.
         publish: which windows and groups are estimated.
-        panel: which of the windows of a period a user answers; None if users may answer every window.
-        duplicates: ``drop``, or ``keep``: no report is compared with another, and users are not grouped.
+        panel: in which window of a period a user answers; None if users may answer in every window.
+        duplicates: ``drop``, or ``keep``: then no report is compared with another, and users are not grouped.
         repeats: whether only a user's ``first`` report in a window counts, or ``all``.
-        most_reports: with ``all``, how many reports of a user count to each service in a step of the windows.
-        epsilon_cap: the ledger counts the users whose reports in a window spent more; None for no cap.
+        most_reports: with ``all``, the most reports of a user to each service that count in a step of the
+            windows.
+        epsilon_cap: the ledger counts the users whose reports in a window spent more than this; None for no
+            cap.
         ledger: the periods over which the ledger adds up; None for windows alone.
-        local: what shows event times without a zone; None if such times are refused.
-        clock: by which windows are named; None if by UTC.
+        local: the clock of event times without a zone; None if such times are refused.
+        clock: the clock by which windows are named; None for UTC.
         events: times that charts mark, by name, in epoch milliseconds.
         text: the study file, in JSON (which is YAML); empty for a study that was not read from one.
     """
@@ -270,7 +272,7 @@ class Study:
 
     @property
     def once_per_window(self) -> bool:
-        """Whether a user has one report to each service in a window, so that an equal one is a copy of it."""
+        """Whether a user has one report per service and window, so that an equal one is a copy."""
         return self.group_users and self.windows is not None
 
     @property
@@ -283,21 +285,21 @@ class Study:
 
     @property
     def windows_joined(self) -> int:
-        """In how many windows the reports of a user are brought together; 1 if in each by itself."""
+        """The number of windows in which the reports of a user are joined; 1 if they are not."""
         return 1 if self.windows is None else self.windows.each_joined
 
     def described(self, name: str) -> StudyAttribute:
-        """What the study says of an attribute, of a vector's coordinate, or of a pair."""
+        """What the study says about an attribute, a vector's coordinate, or a pair."""
         name = attribute_of(name)
         return self.pairs[name] if name in self.pairs else self.attributes[name]
 
     @functools.cached_property
     def described_names(self) -> tuple[str, ...]:
-        """The attributes, and the pairs."""
+        """The names of attributes and of pairs."""
         return (*self.attributes, *filter(self.is_pair, self.compiled))
 
     def is_pair(self, name: str) -> bool:
-        """Whether what has statistics of this name is a pair of attributes."""
+        """Whether this is the name of a pair of attributes."""
         return isinstance(self.compiled[name].domain, Pair)
 
     @functools.cached_property
@@ -316,7 +318,7 @@ class Study:
 
     @functools.cached_property
     def estimated(self) -> tuple[str, ...]:
-        """What has statistics of its own: attributes, and in a vector's place its coordinates."""
+        """The names that have statistics: attributes, and instead of a vector its coordinates."""
         return tuple(name for name, a in self.compiled.items() if not isinstance(a.domain, Vector))
 
     @functools.cached_property

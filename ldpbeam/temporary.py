@@ -1,6 +1,6 @@
-"""Temporary folders of a run, which are deleted with all that is in them however the run ends.
+"""Temporary folders of a run, which are deleted with their contents however the run ends.
 
-A run holds the kernel's lock of each folder, which the kernel releases when the process ends. So a killed run
+A run holds the kernel's lock on each folder, which the kernel releases when the process ends. So a killed run
 leaves a folder that nobody holds, and the next run deletes it.
 """
 
@@ -21,10 +21,9 @@ _VARIABLES = ("TMPDIR", "TEMP", "TMP")
 
 
 def temporary_root() -> Path:
-    """The folder below which all that is temporary is made: that of ``TMPDIR``, else the system's.
+    """The folder for everything temporary: that of ``TMPDIR``, ``TEMP`` or ``TMP``, else the system's.
 
-    ``TEMP`` and ``TMP`` count where the ones before are not set. Python would pass over one that cannot be
-    written to, and put user ids where nobody asked for them.
+    Python would skip a folder that it cannot write to, and put user ids where nobody asked for them.
 
     Raises:
         OSError: if no file can be made there.
@@ -50,7 +49,7 @@ def temporary_folder(root: Path | None = None) -> Iterator[Path]:
     """A new folder of mode 0700; folders that killed runs of this account left beside it are deleted.
 
     Args:
-        root: the folder in which it is made; :func:`temporary_root` if it is None.
+        root: the folder that contains it; :func:`temporary_root` if None.
 
     Raises:
         OSError: if the folder cannot be made.
@@ -67,8 +66,8 @@ def held_folder(new: Callable[[], Path], left: Iterable[Path]) -> Iterator[Path]
     """A new folder, which is deleted at the end.
 
     Args:
-        new: makes it.
-        left: folders of such runs; those of killed runs of this account are deleted.
+        new: makes the folder.
+        left: folders of earlier runs; those of killed runs of this account are deleted.
     """
     for folder in left:
         _delete_unless_held(folder)
@@ -82,9 +81,9 @@ def held_folder(new: Callable[[], Path], left: Iterable[Path]) -> Iterator[Path]
 
 @contextlib.contextmanager
 def folder_of_run() -> Iterator[Path]:
-    """A temporary folder, in which Beam makes its own as well: Beam leaves them.
+    """A temporary folder, which also contains those of Beam, because Beam does not delete them.
 
-    While it is open, SIGTERM is Ctrl-C, so that the folder is deleted.
+    While it is open, SIGTERM acts as Ctrl-C, so that the folder is deleted.
 
     Raises:
         OSError: if the folder cannot be made.
@@ -103,17 +102,17 @@ def _held(new: Callable[[], Path]) -> tuple[Path, int]:
         folder = new()
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            # Some file systems of networks have no locks on folders: there, nothing is deleted later.
+            # Some network file systems have no locks on folders: there, nothing is deleted later.
             with contextlib.suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.exists():
                 return folder, lock
-            # Another run deleted the folder before this process had the lock: it seemed abandoned.
+            # Another run deleted the folder before this process had the lock, as it seemed abandoned.
             os.close(lock)
 
 
 def _delete_unless_held(folder: Path) -> None:
-    """Delete a folder of this account, if no process holds its lock and it can be deleted."""
+    """Delete a folder of this account if no process holds its lock."""
     with contextlib.suppress(OSError):
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

@@ -9,12 +9,12 @@ from typing import Any
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 #: The milliseconds of the mean month. A length that is a multiple of it means months of the calendar.
 MONTH = 2_629_746_000
-#: The lengths of the calendar that have names.
+#: The named lengths of the calendar.
 CALENDAR = {"month": MONTH, "quarter": 3 * MONTH, "year": 12 * MONTH}
 
 
 def months_in(length: int) -> int:
-    """How many months of the calendar a length means; 0 for one that is in milliseconds, or days."""
+    """The number of calendar months of a length; 0 if it is a length in milliseconds or days."""
     return 0 if length % MONTH else length // MONTH
 
 

@@ -1,4 +1,4 @@
-"""Event-time windows and spans: the one place where their arithmetic is.
+"""The arithmetic of event-time windows and spans.
 
 Every time and duration is in milliseconds, times since 1970-01-01T00:00:00Z. A window is a pair of integers
 (start, end); it holds the times start <= time < end. Windows are aligned: one starts with each cell of the
@@ -22,36 +22,36 @@ from ldpbeam.times import format_duration, months_in, rfc3339
 #: A window: (start, end).
 Bounds = tuple[int, int]
 
-#: An end that is not given lies beyond every event time.
+#: The end of an open span, beyond every event time.
 FAR = 2**62
-#: A report dated this many milliseconds or more ahead of the clock is out of range. No client's clock is so
+#: A report dated this many milliseconds or more ahead of the clock is out of range. No client's clock is that
 #: wrong, and the report's window would stay open until then.
 FUTURE = DAY
-#: A stream keeps the mark that a window is closed for this many window sizes after the last report that the
-#: window can take: a report that was not late at the source may be on its way for that long.
+#: A stream remembers that a window is closed for this many window sizes after the window's last possible
+#: report: a report that was not late at the source may take that long to arrive.
 REMEMBERED_WINDOWS = 100
-#: By default a stream takes reports up to this age, or up to this many window periods if that is longer.
+#: By default, a stream accepts reports up to this age, or up to this many window periods if that is longer.
 OLDEST, OLDEST_WINDOWS = 7 * DAY, 1_000
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of one size, of which one starts every period.
+    """Windows of one size; one starts every period.
 
     Attributes:
-        size: how long a window lasts.
-        period: the time from the start of one window to the start of the next, at most ``size``. Windows
-            slide where it is shorter than ``size``: a report then lies in several.
-        allowed_lateness: how long after its end a stream's window still takes reports.
-        early_reports: a stream estimates an open window each time it has this many more reports; None for
-            never.
+        size: the length of a window.
+        period: the time from the start of one window to the start of the next, at most ``size``. If it is
+            shorter than ``size``, windows slide, and a report lies in several.
+        allowed_lateness: how long after its end a stream's window still accepts reports.
+        early_reports: the number of further reports after which a stream estimates an open window again; None
+            for never.
         offset: how much later windows begin than the days, weeks or months of a calendar, or than multiples
             of the period since 1970-01-01T00:00:00Z.
-        clock: whose days and months the windows are; None for UTC.
-        max_age: reports dated so far before the clock or further are out of range in a stream; None for 7
-            days, or 1,000 periods if that is more, beside the allowed lateness.
-        joined: the size of longer windows, in which the reports of a user in several windows are brought
-            together; None for none.
+        clock: the clock of the windows' days and months; None for UTC.
+        max_age: the age from which on reports are out of range in a stream; None for 7 days, or 1,000 periods
+            if that is more, plus the allowed lateness.
+        joined: the size of longer windows, in which the reports of a user in several windows are joined; None
+            for none.
 
     Raises:
         ValueError: if ``period`` is not above zero and at most ``size``, ``allowed_lateness`` is negative,
@@ -86,18 +86,18 @@ class Windows:
 
     @property
     def slides(self) -> bool:
-        """Whether a window starts before the one before it has ended, so that reports lie in several."""
+        """Whether windows overlap, so that reports lie in several."""
         return self.period < self.size
 
     @property
     def oldest_age(self) -> int:
-        """How many milliseconds before the clock a stream's reports may be dated."""
+        """The greatest age, in milliseconds, of a stream's reports."""
         if self.max_age is not None:
             return self.max_age
         return max(OLDEST, OLDEST_WINDOWS * self.period) + self.allowed_lateness
 
     def plausible(self, now: int) -> Span:
-        """The event times that a stream takes at a time of its clock: neither too old nor in the future."""
+        """The event times that a stream accepts at a time of its clock: neither too old nor in the future."""
         return Span(now - self.oldest_age, now + FUTURE)
 
     def cells(self, length: int) -> Cells:
@@ -106,7 +106,7 @@ class Windows:
 
     @cached_property
     def each_joined(self) -> int:
-        """How many windows are joined by user in a longer one, at most; 1 if none are."""
+        """The most windows that are joined by user in a longer one; 1 if none are."""
         return 1 if self.joined is None else self.cells(self.joined).most_in(self.size)
 
     def longer(self, window: Bounds) -> Bounds:
@@ -120,7 +120,7 @@ class Windows:
 
     @cached_property
     def steps(self) -> Cells:
-        """The longest cells of which every window holds whole ones: all reports in a cell share windows."""
+        """The longest cells that divide every window: all reports in a cell share their windows."""
         return self.cells(math.gcd(self.size, self.period))
 
     @property
@@ -129,11 +129,11 @@ class Windows:
         return REMEMBERED_WINDOWS * self.size
 
     def windows_of(self, time: int) -> list[Bounds]:
-        """The windows that hold an event time, the one that starts last first."""
+        """The windows that hold an event time, the latest start first."""
         return self.of_step(self.steps.number(time))
 
     def of_step(self, number: int) -> list[Bounds]:
-        """The windows that hold the step with a number, the one that starts last first."""
+        """The windows that hold the step with a number, the latest start first."""
         period, size = (length // self.steps.length for length in (self.period, self.size))
         numbers = range(number - number % period, number - size, -period)
         return self._beginning(numbers[::-1])[::-1]
@@ -143,13 +143,13 @@ class Windows:
         return self.windows_of(self.cells(self.period).holding(window[0])[1])[0]
 
     def between(self, first: int, last: int) -> list[Bounds]:
-        """The windows that start at a time, at a later one, and between, earliest first."""
+        """The windows that start from one time to a later one, both included, earliest first."""
         period = self.period // self.steps.length
         start, stop = self.steps.number(first), self.steps.number(last) + 1
         return self._beginning(range(start - start % period, stop, period))
 
     def _beginning(self, numbers: range) -> list[Bounds]:
-        """The windows that begin with the steps with some numbers, in their order."""
+        """The windows that begin with the steps with some numbers, in order."""
         steps, size = self.steps, self.size // self.steps.length
         if self.clock is None:
             return [(steps.start(number), steps.start(number + size)) for number in numbers]
@@ -198,15 +198,15 @@ class Span:
         return self.start > -FAR or self.stop < FAR
 
     def outside(self, times: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of some event times lie outside."""
+        """Whether each event time lies outside."""
         return np.asarray((times < self.start) | (times >= self.stop))
 
     def holds(self, window: Bounds | None) -> bool:
-        """Whether a window lies inside; the one over everything always does."""
+        """Whether a window lies inside; the window over everything always does."""
         return window is None or (self.start <= window[0] and window[1] <= self.stop)
 
     def cut(self, windows: Windows | None) -> list[Bounds]:
-        """The longer windows of which only a part lies inside, so that their users are not joined."""
+        """The longer windows that lie only partly inside, so that their users are not joined."""
         if windows is None or windows.joined is None:
             return []
         ends = [end for end in (self.start, self.stop) if abs(end) < FAR]
@@ -218,28 +218,28 @@ EVERYTHING = Span()
 
 
 def times_of(window: Bounds | None, clock: Clock | None = None) -> str:
-    """A window's times in text, by the name that a clock gives it or in UTC."""
+    """A window's times as text: by its name on a clock, or in UTC."""
     if window is not None and clock is not None:
         return clock.name(window)
     return "all" if window is None else f"{rfc3339(window[0])} to {rfc3339(window[1])}"
 
 
 def name_of(window: Bounds, clock: Clock | None) -> str:
-    """What a window is called: by a clock its days or months, and else its start."""
+    """The name of a window: its days or months by a clock, or else its start."""
     return rfc3339(window[0]) if clock is None else clock.name(window)
 
 
 def counted_until(windows: Windows | None, window: Bounds | None, span: Span = EVERYTHING) -> int:
-    """The event time before which this window counts its reports; later ones are counted in the next window.
+    """The event time before which this window counts its reports; the next window counts later ones.
 
-    Windows that slide share their reports. Each report is counted once, in the window inside the span that
-    starts last. The reports that could come before it there are in all its other windows too, so a report
-    that is kept in any window is kept in that one.
+    Sliding windows share reports. Each report is counted once, in the last-starting window inside the span.
+    Reports that precede it there are also in all its other windows, so a report that is kept in any window is
+    kept in that one.
 
     Args:
-        windows: the study's; None for one window over everything.
-        window: the window that asks; None for the one over everything.
-        span: the windows outside are not estimated.
+        windows: the windows of the study; None for one window over everything.
+        window: the window that counts; None for the one over everything.
+        span: windows outside it are not estimated.
     """
     if windows is None or window is None or not windows.slides:
         return FAR
@@ -248,12 +248,12 @@ def counted_until(windows: Windows | None, window: Bounds | None, span: Span = E
 
 
 def time_text(time: int, clock: Clock | None) -> str:
-    """A time in text: what a clock shows, or UTC."""
+    """A time as text: what a clock shows, or in UTC."""
     return rfc3339(time) if clock is None else str(np.datetime64(int(clock.shows(np.array([time]))[0]), "m"))
 
 
 def whole_windows(windows: Windows, given: Span) -> Span:
-    """The span of the windows that lie inside a given one.
+    """The span of the windows inside a given span.
 
     Raises:
         ValueError: if none does; the text names the nearest span of whole windows.
@@ -262,7 +262,7 @@ def whole_windows(windows: Windows, given: Span) -> Span:
     size, period = (length // steps.length for length in (windows.size, windows.period))
 
     def end(number: int) -> int:
-        """When the window of a period ends."""
+        """The end of the window of a period."""
         return steps.start(number * period + size)
 
     first = None if given.start == -FAR else periods.number(given.start - 1) + 1

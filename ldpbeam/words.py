@@ -1,4 +1,4 @@
-"""Numbers, times and lists as a reader sees them."""
+"""Numbers, times and lists as text for readers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def number(value: float | None) -> str:
 
 
 def rounded(value: float | None, ends: tuple[float, float] | None = None, *, share: bool = False) -> str:
-    """A number with the digits that its interval leaves: the last one is at most a third of its half width.
+    """A number with as many digits as its interval justifies.
 
-    Where that leaves fewer than two significant digits, the number has one more.
+    A unit of the last digit is at most a third of the interval's half-width. If this leaves fewer than two
+    significant digits, there is one more.
 
     Args:
         value: the number; None for an empty text.
-        ends: its interval; without one it keeps four digits.
+        ends: its interval; without one, the number has four digits.
         share: whether it is a share, which is written as a percentage.
     """
     if value is None or ends is None or not math.isfinite(ends[1] - ends[0]) or ends[0] >= ends[1]:
@@ -40,7 +41,7 @@ def rounded(value: float | None, ends: tuple[float, float] | None = None, *, sha
     digits = -math.floor(math.log10(times * (ends[1] - ends[0]) / 6))
     if value and math.floor(math.log10(abs(times * value))) + digits < 1:
         digits += 1
-    # Zero is added so that no zero has a sign.
+    # Adding zero removes the sign of a negative zero.
     return f"{round(times * value, digits) + 0.0:,.{max(digits, 0)}f}{'%' if share else ''}"
 
 
@@ -64,13 +65,13 @@ def listed(parts: Sequence[str], last: str = "and") -> str:
 
 
 def first_ones(parts: Sequence[str], most: int = 10) -> str:
-    """The first parts, and how many more there are."""
+    """The first parts, and the number of further ones."""
     more = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def opened(where: str, first: str) -> str:
-    """The start of a sentence: its first word, after the place that it is about if there is one."""
+    """The start of a sentence: its first word, after the place that the sentence is about, if any."""
     return f"{where}: {first}" if where else first.capitalize()
 
 
@@ -87,7 +88,7 @@ def span(start: datetime, end: datetime, *, year: bool = True) -> str:
     Args:
         start: the first time.
         end: the time after the last.
-        year: whether the year is written; it always is where both ends have another one.
+        year: whether to write the year; it is always written if the two ends differ in it.
     """
     whole = start.time() == end.time() == datetime.min.time()
     last = end - _DAY if whole else end
