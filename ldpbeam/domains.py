@@ -310,10 +310,10 @@ class Candidates(Categories):
             ValueError: if there are more names than places, with one for others if a window has others.
         """
         first = several[0]
-        if all(each == first for each in several):
+        if all(window == first for window in several):
             return first
-        names = dict.fromkeys(name for each in several for name in each.names if name != OTHERS)
-        if len(names) + any(len(each.place_of_name) < each.places for each in several) > first.places:
+        names = dict.fromkeys(name for window in several for name in window.names if name != OTHERS)
+        if len(names) + any(len(window.place_of_name) < window.places for window in several) > first.places:
             raise ValueError(
                 f"they have {len(names):,} names together; with one place for others, that is more than "
                 f"the study's {first.places:,} places"

@@ -55,9 +55,9 @@ def _histograms(mechanism: Mechanism, payloads: NDArray[Any], resolution: int) -
         for row in range(len(payloads)):
             yield mechanism.histogram(payloads[row : row + 1], resolution)
         return
-    cells, places = np.unique(mechanism.bucketise(payloads, resolution), return_inverse=True)
+    cells, indexes = np.unique(mechanism.bucketise(payloads, resolution), return_inverse=True)
     counts = [np.bincount([cell], minlength=mechanism.cells(resolution)) for cell in cells]
-    yield from (counts[place] for place in places.tolist())
+    yield from (counts[index] for index in indexes.tolist())
 
 
 def _moments(attribute: Attribute, version: int, payloads: NDArray[Any]) -> Iterator[Moments]:
@@ -67,7 +67,7 @@ def _moments(attribute: Attribute, version: int, payloads: NDArray[Any]) -> Iter
         sums = mechanism.fixed_point(payloads).tolist()
         if has_tail(mechanism):
             bounded = mechanism.fixed_point(mechanism.bounded(payloads)).tolist()
-    tails = any(has_tail(each.mechanism) for each in attribute.versions)
+    tails = any(has_tail(other.mechanism) for other in attribute.versions)
     before, after = (0,) * version, (0,) * (channels - version - 1)
     for total, inside in zip(sums, bounded, strict=True):
         yield Moments(
@@ -79,13 +79,13 @@ def _moments(attribute: Attribute, version: int, payloads: NDArray[Any]) -> Iter
 
 
 def _joint_cells(attribute: Attribute, version: int, payloads: NDArray[Any]) -> Iterator[Integers]:
-    reports, own = len(payloads), attribute.versions[version]
-    if own.service not in attribute.joint_services:
+    reports, channel = len(payloads), attribute.versions[version]
+    if channel.service not in attribute.joint_services:
         yield from [joint_cells.NONE] * reports
         return
     digits = [np.zeros(reports, dtype=np.int64) for _ in attribute.joint_services]
-    (first,) = (first for index, first, _ in attribute.axis(own.service) if index == version)
-    buckets = own.mechanism.bucketise(payloads, attribute.joint_resolution(version))
-    digits[attribute.joint_services.index(own.service)] = first + buckets
+    (first,) = (first for index, first, _ in attribute.axis(channel.service) if index == version)
+    buckets = channel.mechanism.bucketise(payloads, attribute.joint_resolution(version))
+    digits[attribute.joint_services.index(channel.service)] = first + buckets
     cells = joint_cells.indexes(attribute.joint_shape, digits)
     yield from (cells[row : row + 1] for row in range(reports))

@@ -14,11 +14,11 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
         names: the existing names. One with the same letters comes before one with a similar spelling.
         cutoff: how similar two names must be, as for :func:`difflib.get_close_matches`.
     """
-    lowered = {known.lower(): known for known in reversed(list(names))}
+    lowered = {existing.lower(): existing for existing in reversed(list(names))}
     letters = _letters(name.lower())
-    for same, known in reversed(lowered.items()):
+    for same, existing in reversed(lowered.items()):
         if letters and _letters(same) == letters:
-            return known
+            return existing
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[near[0]] if near else None
 

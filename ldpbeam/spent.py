@@ -125,11 +125,11 @@ def spent(periods: NDArray[np.int64], reports: NDArray[np.int64], costs: Costs) 
         costs: the costs of each service.
     """
     epsilon, most, instant, delta = (
-        each[:, np.newaxis] for each in (costs.epsilon, costs.most, costs.instant, costs.delta)
+        cost[:, np.newaxis] for cost in (costs.epsilon, costs.most, costs.instant, costs.delta)
     )
     values, changes, deltas = (
-        np.round(each.sum(axis=0), DECIMALS)
-        for each in (np.minimum(reports * epsilon, most), reports * instant, reports * delta)
+        np.round(amounts.sum(axis=0), DECIMALS)
+        for amounts in (np.minimum(reports * epsilon, most), reports * instant, reports * delta)
     )
     result = {}
     for start in np.unique(periods):

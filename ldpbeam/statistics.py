@@ -50,9 +50,9 @@ def of_users(answers: Iterable[Answers], chosen: NDArray[np.bool_]) -> list[Answ
     numbers = np.cumsum(chosen) - 1
     kept = [(answer, chosen[answer.rows]) for answer in answers]
     return [
-        Answers(answer.version, numbers[answer.rows[own]], answer.payloads[own])
-        for answer, own in kept
-        if own.any()
+        Answers(answer.version, numbers[answer.rows[of_chosen]], answer.payloads[of_chosen])
+        for answer, of_chosen in kept
+        if of_chosen.any()
     ]
 
 

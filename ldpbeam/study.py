@@ -310,7 +310,7 @@ class Study:
             first, second = self.compiled[name].domain.names  # type: ignore[union-attr]
             places.setdefault(first, []).append((name, 0))
             places.setdefault(second, []).append((name, len(self.compiled[first].versions)))
-        return {name: tuple(each) for name, each in places.items()}
+        return {name: tuple(pairs) for name, pairs in places.items()}
 
     def attribute(self, name: str) -> Attribute:
         """An attribute, or a coordinate of a vector (``attribute.coordinate``), as the statistics see it."""

@@ -116,8 +116,8 @@ class _Decode(beam.DoFn):
         """What all records and messages gathered so far decode to, which are forgotten, and counts."""
         records, messages = self._records, self._messages
         self._clear()
-        for (source, repeats), own in messages.items():
-            for batch, _ in batches_of(source, self.columns, together(own, deliveries=repeats)):
+        for (source, repeats), gathered in messages.items():
+            for batch, _ in batches_of(source, self.columns, together(gathered, deliveries=repeats)):
                 yield from emit_decoded([*batch.batches, *batch.letters], self.disclosure)
         if not records:
             return

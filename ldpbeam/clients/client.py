@@ -134,7 +134,7 @@ class Client:
             report_ids=None if report_id is None else [report_id],
         )
         (record,) = records_of(table, None if user_id is None else [user_id])
-        return {name: own for name, own in record.items() if own is not None}
+        return {name: cell for name, cell in record.items() if cell is not None}
 
     def reports(
         self,
@@ -369,7 +369,7 @@ def versions_of_clients(
     described = study.attributes[attribute.name].services[service]
     named = (version or next(iter(described.versions))) if described.fields else None
     versions = {index: attribute.versions[index] for index in attribute.versions_of([service])}
-    return {index: known for index, known in versions.items() if named in (None, known.version)}
+    return {index: candidate for index, candidate in versions.items() if named in (None, candidate.version)}
 
 
 def records_of(table: pa.Table, users: Sequence[Any] | None = None) -> list[Report]:

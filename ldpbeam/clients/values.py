@@ -160,8 +160,8 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, kind: str, kinds
     given = array_of(values)
     if given is None:
         # Of several types, or with text that is not UTF-8: what is no name may be anything.
-        values, known = list(values), set(names)
-        given = pa.array([value if isinstance(value, str) and value in known else None for value in values])
+        values, allowed = list(values), set(names)
+        given = pa.array([value if isinstance(value, str) and value in allowed else None for value in values])
     texts = cast_column("category", given)
     codes = pc.fill_null(pc.index_in(texts, value_set=pa.array(names, pa.string())), -1)
     indexes: Integers = codes.to_numpy(zero_copy_only=False).astype(np.int64)

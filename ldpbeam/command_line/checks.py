@@ -64,8 +64,8 @@ def _text(path: str) -> str:
 def check_attribute(attribute: str | None, names: Iterable[str]) -> None:
     """Check that the attribute of ``--attribute``, if one is given, is among those of the study."""
     if attribute is not None and attribute not in names:
-        known = meant_or_known(attribute, names)
-        raise UserError(f"--attribute {attribute}: the study has no such attribute; {known}")
+        hint = meant_or_known(attribute, names)
+        raise UserError(f"--attribute {attribute}: the study has no such attribute; {hint}")
 
 
 def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False) -> Columns:

@@ -77,14 +77,16 @@ def reach(
     begin = _places(brokers, ends, EARLIEST if positions else asked.begin)
     new = _new(brokers, ends, read or {})
     begun = {
-        each: min(offset, new.get(each, offset), ends[each][1])
-        for each, offset in positions.items()
-        if each in ends
+        number: min(offset, new.get(number, offset), ends[number][1])
+        for number, offset in positions.items()
+        if number in ends
     }
-    removed = {each: (offset, ends[each][0]) for each, offset in begun.items() if offset < ends[each][0]}
-    begin |= {each: max(offset, ends[each][0]) for each, offset in begun.items()}
+    removed = {
+        number: (offset, ends[number][0]) for number, offset in begun.items() if offset < ends[number][0]
+    }
+    begin |= {number: max(offset, ends[number][0]) for number, offset in begun.items()}
     shared = asked.group is not None and not positions and brokers.has_committed(asked.group, ends)
-    afters = {each: after for each, (_, after) in ends.items()}
+    afters = {number: after for number, (_, after) in ends.items()}
     others = asked.group if shared else None
     return Reached(begin, removed, afters, others, brokers.identity(), new)
 
@@ -183,23 +185,23 @@ def _new(
         UserError: if the topic has no message that was read.
     """
     kept = {
-        each: there
-        for each in read.keys() & ends.keys()
-        if (there := [checksum for checksum in read[each] if checksum.offset >= ends[each][0]])
+        number: there
+        for number in read.keys() & ends.keys()
+        if (there := [checksum for checksum in read[number] if checksum.offset >= ends[number][0]])
     }
     if not kept:
         return {}
-    same = brokers.has({each: there[-1] for each, there in kept.items()})
-    new, known = dict[int, int](), any(same.values())
-    for each in (each for each in kept if not same[each]):
+    same = brokers.has({number: there[-1] for number, there in kept.items()})
+    new, found = dict[int, int](), any(same.values())
+    for number in (number for number in kept if not same[number]):
 
-        def differs(checksum: Checksum, partition: int = each) -> bool:
+        def differs(checksum: Checksum, partition: int = number) -> bool:
             return not brokers.has({partition: checksum})[partition]
 
-        count = bisect.bisect_left(kept[each], True, key=differs)
-        new[each] = kept[each][count - 1].offset + 1 if count else ends[each][0]
-        known = known or count > 0
-    if not known:
+        count = bisect.bisect_left(kept[number], True, key=differs)
+        new[number] = kept[number][count - 1].offset + 1 if count else ends[number][0]
+        found = found or count > 0
+    if not found:
         raise UserError(
             f"--topic {brokers.topic.name}: it has none of the messages that were read: the topic was "
             "recreated, or has lost them all; name another folder"
@@ -210,9 +212,9 @@ def _new(
 def _places(brokers: Brokers, ends: Mapping[int, tuple[int, int]], where: str | int) -> dict[int, int]:
     """By partition, the offset of a place; that of the end, if no message is from a time on."""
     if isinstance(where, str):
-        return {each: ends[each][where == LATEST] for each in ends}
+        return {partition: ends[partition][where == LATEST] for partition in ends}
     offsets = brokers.offsets(ends, where)
-    return {each: offset if offset >= 0 else ends[each][1] for each, offset in offsets.items()}
+    return {partition: offset if offset >= 0 else ends[partition][1] for partition, offset in offsets.items()}
 
 
 def _ends(brokers: Brokers) -> dict[int, tuple[int, int]]:
@@ -229,4 +231,4 @@ def _ends(brokers: Brokers) -> dict[int, tuple[int, int]]:
             "with cleanup.policy=delete"
         )
     firsts, afters = (brokers.offsets(partitions, where) for where in (EARLIEST, LATEST))
-    return {each: (firsts[each], afters[each]) for each in partitions}
+    return {partition: (firsts[partition], afters[partition]) for partition in partitions}

@@ -73,10 +73,12 @@ class Brokers:
     def has(self, checksums: Mapping[int, Checksum]) -> dict[int, bool]:
         """By partition, whether a message is still the one that was read."""
         try:
-            there = checksums_at(self.topic, {each: checksum.offset for each, checksum in checksums.items()})
+            there = checksums_at(
+                self.topic, {number: checksum.offset for number, checksum in checksums.items()}
+            )
         except self._kafka.KafkaException as error:
             raise UserError(self._sentence(error.args[0], "")) from None
-        return {each: there[each] == checksum for each, checksum in checksums.items()}
+        return {number: there[number] == checksum for number, checksum in checksums.items()}
 
     def offsets(self, partitions: Iterable[int], where: str | int) -> dict[int, int]:
         """The offset of a place by partition.
@@ -90,7 +92,7 @@ class Brokers:
         spec = self._admin.OffsetSpec
         words = {EARLIEST: spec.earliest(), LATEST: spec.latest()}
         wanted = words[where] if isinstance(where, str) else spec.for_timestamp(where)
-        places = {self._kafka.TopicPartition(self.topic.name, each): wanted for each in partitions}
+        places = {self._kafka.TopicPartition(self.topic.name, partition): wanted for partition in partitions}
         end = time.monotonic() + BROKER_SECONDS
         while True:
             # Readers are given no messages of a transaction that is open.
@@ -98,7 +100,7 @@ class Brokers:
                 places, isolation_level=self._kafka.IsolationLevel.READ_COMMITTED, **self._waiting
             )
             try:
-                return {each.partition: self._result(future).offset for each, future in answers.items()}
+                return {place.partition: self._result(future).offset for place, future in answers.items()}
             except self._kafka.KafkaException as error:
                 problem = error.args[0]
             # A partition has no leader for a moment, as when its topic is new.
@@ -108,7 +110,7 @@ class Brokers:
 
     def has_committed(self, group: str, partitions: Iterable[int]) -> bool:
         """Whether somebody has committed offsets of the topic for a group."""
-        places = [self._kafka.TopicPartition(self.topic.name, each) for each in partitions]
+        places = [self._kafka.TopicPartition(self.topic.name, partition) for partition in partitions]
         # A consumer asks, because librdkafka's AdminClient ends the process with a segmentation fault if the
         # broker does not coordinate the group, as one that has just started does not yet.
         settings = {"group.id": group, "error_cb": self._errors.append}
@@ -116,7 +118,7 @@ class Brokers:
         with contextlib.closing(client(self._kafka.Consumer, self.topic, settings)) as consumer:
             while True:
                 try:
-                    return any(each.offset >= 0 for each in consumer.committed(places, ASKING_SECONDS))
+                    return any(place.offset >= 0 for place in consumer.committed(places, ASKING_SECONDS))
                 except self._kafka.KafkaException as error:
                     # A refusal of the group comes as a message, and the question only finds no coordinator.
                     message = consumer.poll(0)
@@ -187,9 +189,9 @@ class Brokers:
                 "sasl.username, sasl.password or sasl.mechanism in the file of --kafka-config: "
                 f"{refusal.str()}"
             )
-        said = [each.str() for each in self._errors if each.code() != each._ALL_BROKERS_DOWN]
-        if said:
-            return f"{where}: {said[-1]}"
+        errors = [error.str() for error in self._errors if error.code() != error._ALL_BROKERS_DOWN]
+        if errors:
+            return f"{where}: {errors[-1]}"
         return (
             f"{where}: no answer within {BROKER_SECONDS:.0f} seconds; if the brokers want TLS or a login, "
             "name their security.protocol in the file of --kafka-config"

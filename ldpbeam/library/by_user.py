@@ -193,7 +193,7 @@ def _of_attribute(
 ) -> Iterator[_Compared]:
     """What the reports of both windows tell, by group and service, each user's first report in a window."""
     reports = gathered(attribute, batches)
-    users, known = codes_of(reports.users)
+    users, ids = codes_of(reports.users)
     later = ~Span(*second).outside(reports.times)
     assert study.windows is not None
     # Windows that slide are compared where they do not overlap. Others may lie in two longer ones.
@@ -219,7 +219,7 @@ def _of_attribute(
                 first_side, second_side = cast(list[_Side], sides)
                 yield _Compared(
                     attribute.name, version.label, None if merged else name, merged,
-                    *_numbers(attribute, index, len(known), first_side, second_side),
+                    *_numbers(attribute, index, len(ids), first_side, second_side),
                 )  # fmt: skip
 
 

@@ -52,10 +52,10 @@ class Panel:
             Times in epoch milliseconds, shape (n,).
         """
         periods = np.asarray(times, dtype=np.int64) // self.period
-        known, number = np.unique(periods, return_inverse=True)
+        distinct, number = np.unique(periods, return_inverse=True)
         # Each user is hashed once per period, however many reports the user sent.
         pairs, which = np.unique(number * len(ids) + users, return_inverse=True)
-        texts = [fields_of(PURPOSE, self.study, attribute, str(period)) for period in known.tolist()]
+        texts = [fields_of(PURPOSE, self.study, attribute, str(period)) for period in distinct.tolist()]
         digests = b"".join(
             hashlib.sha256(texts[pair // len(ids)] + ids[pair % len(ids)]).digest()[:8]
             for pair in pairs.tolist()

@@ -99,19 +99,19 @@ def study_with(
     Raises:
         StudyError: if the changed study is invalid.
     """
-    data, known = json.loads(study.text), study.attribute(attribute)
+    data, old = json.loads(study.text), study.attribute(attribute)
     attributes, changed = data["attributes"], []
     if estimators:
         attributes[attribute]["estimates"] = {name: {"estimator": name} for name in estimators}
     if mechanism is not None:
         changed.append(f"mechanism {mechanism}")
         attributes[attribute]["services"] = {
-            service: {"mechanism": mechanism, "epsilon": known.versions[known.newest(service)].named.epsilon}
-            for service in known.services
+            service: {"mechanism": mechanism, "epsilon": old.versions[old.newest(service)].named.epsilon}
+            for service in old.services
         }
     if epsilon is not None:
         changed.append(f"epsilon {epsilon:g}")
-        names = known.domain.names if isinstance(known.domain, Pair) else (attribute,)
+        names = old.domain.names if isinstance(old.domain, Pair) else (attribute,)
         for service in (service for name in names for service in attributes[name]["services"].values()):
             service["epsilon"] = epsilon
             for version in (service.get("versions") or {}).values():
@@ -178,7 +178,7 @@ def evaluation(
     }
     if not populations and values is None:
         populations = list(can_have)
-    draws: dict[str, Draw] = {each: of_population(study, name, each) for each in populations}
+    draws: dict[str, Draw] = {people: of_population(study, name, people) for people in populations}
     if values is not None:
         draws[DATA] = partial(_resampled, values)
     cases = [
@@ -263,10 +263,11 @@ def summarised(wanted: Evaluation, results: Iterable[Errors]) -> list[dict[str, 
     rows = []
     for (case, estimate, kind), errors_of_seeds in values.items():
         study = wanted.study(case)
-        how, known = study.described(wanted.attribute).estimates[estimate], study.attribute(wanted.attribute)
+        how = study.described(wanted.attribute).estimates[estimate]
+        compiled = study.attribute(wanted.attribute)
         # Pairs of three or more attributes are described together.
-        services = [service for service in how.services if service in known.services]
-        named = [known.versions[known.newest(service)].named.name for service in services]
+        services = [service for service in how.services if service in compiled.services]
+        named = [compiled.versions[compiled.newest(service)].named.name for service in services]
         sizes = np.abs(errors_of_seeds)
         spread = float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else None
         rows.append(

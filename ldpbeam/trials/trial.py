@@ -62,7 +62,7 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
     """
     attribute = study.attribute(name)
     # No place has a name before there are windows.
-    described = {key: replace(each, candidates=None) for key, each in study.attributes.items()}
+    described = {key: replace(value, candidates=None) for key, value in study.attributes.items()}
     study = replace(study, attributes=described)
     rng = np.random.default_rng(seed)
     values = draw(users, rng)
