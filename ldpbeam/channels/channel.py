@@ -26,8 +26,7 @@ class Channel(LinearOperator):
 
     def gram(self, x: Floats) -> Floats:
         """The product of the matrix's transpose, the matrix and a vector, shape (value buckets,)."""
-        product: Floats = self.rmatvec(self.matvec(x))
-        return product
+        return self.rmatvec(self.matvec(x))
 
     def rows(self, chosen: NDArray[np.int64]) -> Floats:
         """The rows with the chosen indexes, shape (chosen, value buckets)."""
@@ -75,8 +74,7 @@ class DiagonalChannel(Channel):
 
     def _matvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
-        product: Floats = (self.keep - self.other) * weights + self.other * weights.sum()
-        return product
+        return np.asarray((self.keep - self.other) * weights + self.other * weights.sum())
 
     _rmatvec = _matvec
 
@@ -108,8 +106,7 @@ class SlotChannel(Channel):
         weights = np.ravel(x)
         pairs = weights[: self.size * self.own.shape[1]].reshape(self.size, -1)
         rest = weights.sum() - pairs.sum(axis=1)
-        product: Floats = (pairs @ self.own.T + rest[:, None] * self.other).ravel() / self.size
-        return product
+        return np.asarray((pairs @ self.own.T + rest[:, None] * self.other).ravel() / self.size)
 
     def _rmatvec(self, x: Floats) -> Floats:
         slots = np.ravel(x).reshape(self.size, -1)

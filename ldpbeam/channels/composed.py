@@ -98,8 +98,7 @@ class MixtureChannel(Channel):
         self.shares = np.repeat(shares, [channel.shape[0] for channel in channels])
 
     def _matvec(self, x: Floats) -> Floats:
-        product: Floats = self.shares * self.stacked.matvec(np.ravel(x))
-        return product
+        return np.asarray(self.shares * self.stacked.matvec(np.ravel(x)))
 
     def _rmatvec(self, x: Floats) -> Floats:
         return self.stacked.rmatvec(self.shares * np.ravel(x))

@@ -183,5 +183,4 @@ def _eigenvectors(order: int, points: int) -> Floats:
     differences = np.diff(np.eye(points), order, axis=0) * float(points) ** (order - 0.5)
     values, vectors = np.linalg.eigh(differences.T @ differences)
     chosen = slice(order, order + MOST_TERMS)
-    scaled: Floats = vectors[:, chosen] / np.sqrt(values[chosen])
-    return scaled
+    return np.asarray(vectors[:, chosen] / np.sqrt(values[chosen]))

@@ -188,8 +188,7 @@ def nearest_shares(values: Floats, metric: Floats) -> Floats:
     order = np.argsort(-scaled)
     excess = (np.cumsum(values[order]) - 1.0) / np.cumsum(1.0 / metric[order])
     last = np.flatnonzero(scaled[order] > excess)[-1]
-    shares: Floats = np.maximum(values - excess[last] / metric, 0.0)
-    return shares
+    return np.asarray(np.maximum(values - excess[last] / metric, 0.0))
 
 
 def _conjugate(

@@ -84,8 +84,7 @@ def sampled_curvature(
 
     def means(of_kinds: Floats) -> Floats:
         scaled = likelihoods * np.sqrt(users_per_sampled * of_kinds[sample])[:, None]
-        product: Floats = scaled.T @ scaled
-        return product
+        return np.asarray(scaled.T @ scaled)
 
     return means
 

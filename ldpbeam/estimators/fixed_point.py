@@ -178,8 +178,7 @@ def held(before: Floats, residual: Floats) -> NDArray[np.bool_]:
     free = np.concatenate(([0], np.cumsum(~falling)))
     bucket = np.arange(buckets)
     last, first = np.minimum(bucket + around + 1, buckets), np.maximum(bucket - around, 0)
-    surrounded: NDArray[np.bool_] = free[last] == free[first]
-    return surrounded
+    return np.asarray(free[last] == free[first])
 
 
 def with_the_update(step: Floats, residual: Floats, weights: Floats) -> Floats:

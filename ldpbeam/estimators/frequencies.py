@@ -63,8 +63,7 @@ def norm_mul(frequencies: ArrayLike) -> Floats:
     At least one share must be above zero.
     """
     values = np.maximum(np.asarray(frequencies, dtype=np.float64), 0.0)
-    scaled: Floats = values / values.sum()
-    return scaled
+    return np.asarray(values / values.sum())
 
 
 def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats:
@@ -87,8 +86,7 @@ def maximum_likelihood(histogram: ArrayLike, channel: DiagonalChannel) -> Floats
     scale = np.cumsum(descending) / (1.0 - other * (len(counts) - above))
     last = np.flatnonzero(descending > other * scale)[-1]
     frequencies = np.maximum(counts / scale[last] - other, 0.0) / (keep - other)
-    result: Floats = frequencies / frequencies.sum()
-    return result
+    return np.asarray(frequencies / frequencies.sum())
 
 
 def bins_of_parts(attribute: Attribute, bins: int) -> Integers:

@@ -83,8 +83,7 @@ def smooth(weights: Floats) -> Floats:
     smoothed[1:-1] = 0.25 * (weights[:-2] + weights[2:]) + 0.5 * weights[1:-1]
     smoothed[0] = (2.0 * weights[0] + weights[1]) / 3.0
     smoothed[-1] = (2.0 * weights[-1] + weights[-2]) / 3.0
-    result: Floats = smoothed / smoothed.sum()
-    return result
+    return np.asarray(smoothed / smoothed.sum())
 
 
 def maximise(

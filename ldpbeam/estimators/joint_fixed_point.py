@@ -80,5 +80,4 @@ def _quadratic_maximum(hessian: Floats, weights: Floats, slopes: Floats) -> Floa
     solution, _ = scipy.optimize.nnls(
         root, solve_triangular(root, linear, trans="T"), maxiter=30 * len(weights)
     )
-    result: Floats = solution / solution.sum()
-    return result
+    return np.asarray(solution / solution.sum())

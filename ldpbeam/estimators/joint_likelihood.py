@@ -86,8 +86,7 @@ class Table(JointProducts):
         """The transpose of :meth:`forward`, shape (value buckets,)."""
         table = np.zeros((len(self.left), len(self.right)))
         table[self.row, self.column] = ratios
-        total: Floats = np.einsum("ij,ij->j", table @ self.right, self.left)
-        return total
+        return np.asarray(np.einsum("ij,ij->j", table @ self.right, self.left))
 
     def rows(self, chosen: Integers) -> Floats:
         """The (scaled) likelihoods of some kinds, shape (chosen, value buckets)."""

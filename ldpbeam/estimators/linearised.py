@@ -59,8 +59,7 @@ class Smoothing:
         if values[0] <= (self.columns @ (weights * slopes)) * (1.0 + SLOWEST_GROWTH):
             return None
         shares = np.abs(vectors[:, 0]) / np.sqrt(slopes)
-        scaled: Floats = shares / shares.sum()
-        return scaled
+        return np.asarray(shares / shares.sum())
 
 
 def block_starts(buckets: int, blocks: int) -> Integers:
@@ -208,5 +207,4 @@ def _tridiagonal(lower: Floats, diagonal: Floats, upper: Floats, right: Floats) 
     *_, solution, info = dgtsv(lower, diagonal, upper, right)
     if info:
         raise np.linalg.LinAlgError("the tridiagonal matrix is singular")
-    steps: Floats = solution
-    return steps
+    return np.asarray(solution)

@@ -109,6 +109,5 @@ def _step(
         there = probabilities + length * ahead
         if there.min() > 0.0 and counts @ np.log(there) >= likelihood - slack:
             moved = np.maximum(weights + length * step, 0.0)
-            scaled: Floats = moved / moved.sum()
-            return scaled
+            return np.asarray(moved / moved.sum())
     return None

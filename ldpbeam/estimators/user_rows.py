@@ -77,8 +77,7 @@ class UserRows:
         return total
 
     def _largest_logs(self, chosen: slice) -> Floats:
-        largest: Floats = self._logs(chosen).max(axis=1)
-        return largest
+        return np.asarray(self._logs(chosen).max(axis=1))
 
     def _computed(self, chosen: slice | Integers) -> Block:
         if self._in_logs:

@@ -354,8 +354,7 @@ class NumericMechanism(UnbiasedMechanism):
         assert grid is not None
         low, scale, first = grid
         position = np.clip(np.floor((payloads - low) * scale) + first, 0, self.cells(resolution) - 1)
-        cells: Integers = position.astype(np.int64)
-        return cells
+        return np.asarray(position.astype(np.int64))
 
     def representatives(self, resolution: int) -> Floats:
         """The report that represents each report bucket, its midpoint; shape (``cells(resolution)``,)."""
@@ -390,8 +389,7 @@ class NumericMechanism(UnbiasedMechanism):
     def fixed_point(self, payloads: NDArray[Any]) -> Integers:
         """Reports as integers, in steps of the grid, within +-2^30."""
         low, high = self.report_range
-        steps: Integers = np.rint(np.clip(payloads, low, high) / self.fixed_point_step).astype(np.int64)
-        return steps
+        return np.asarray(np.rint(np.clip(payloads, low, high) / self.fixed_point_step).astype(np.int64))
 
     def output(self) -> str:
         """The report range, in words."""

@@ -113,8 +113,7 @@ class JoinedSupports:
     @property
     def supports(self) -> Integers:
         """The number of reports that support each category, shape (categories,)."""
-        supports: Integers = self.users.sum(axis=2) @ np.arange(self.windows + 1)
-        return supports
+        return np.asarray(self.users.sum(axis=2) @ np.arange(self.windows + 1))
 
     def merged(self, other: JoinedSupports) -> JoinedSupports:
         """The statistic of both sets of users, who are different people.
@@ -135,8 +134,7 @@ class JoinedSupports:
         times = np.arange(self.windows + 1)
         rates = self.supports / max(self.reports, 1)
         away = times[:, None] - times * rates[:, None, None]
-        squares: Floats = (self.users * away**2).sum(axis=(1, 2))
-        return squares
+        return np.asarray((self.users * away**2).sum(axis=(1, 2)))
 
     @property
     def factors(self) -> Floats:

@@ -139,8 +139,7 @@ def noise_p_values(version: ServiceVersion, joined: JoinedSupports) -> tuple[int
         by_user = (users * (numbers - weights * mean[:, None, None]) ** 2).sum(axis=(1, 2))
         expected = (rare * numbers).sum(axis=0) / np.maximum(rare.sum(axis=0), 1.0)
         least = (rare * (numbers - expected) ** 2).sum()
-        variance: Floats = np.maximum(by_user, least) / pairs**2 + of_family**2 * family
-        return variance
+        return np.asarray(np.maximum(by_user, least) / pairs**2 + of_family**2 * family)
 
     # A family of seeds also moves f_j: an estimated share includes people with the same hash.
     mechanism = version.mechanism

@@ -58,8 +58,7 @@ def added_noise(
     missing = joined.covariance(reported) - factor * independent_covariance(joined, reported)
     values, vectors = np.linalg.eigh(missing)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    noise: Floats = rng.standard_normal(shares.shape) @ root.T
-    return noise
+    return np.asarray(rng.standard_normal(shares.shape) @ root.T)
 
 
 def variance_of(joined: JoinedCells, values: Floats, noise: float) -> float:

@@ -143,8 +143,7 @@ def long_tail(categories: int, people: int, rng: np.random.Generator) -> Integer
 
 def _in_long_tail(categories: int, draws: Floats) -> Integers:
     cumulative = np.cumsum(1.0 / np.arange(1, categories + 1))
-    ranks: Integers = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
-    return ranks
+    return np.asarray(np.searchsorted(cumulative, draws * cumulative[-1], side="right"))
 
 
 def of_pair(correlation: float, pair: Pair, people: int, rng: np.random.Generator) -> Floats:

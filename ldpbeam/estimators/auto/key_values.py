@@ -166,5 +166,4 @@ def means_of(parts: list[KeyReports], frequencies: Floats) -> Floats:
     chances /= chances.sum()
     moved = np.zeros((len(chances), len(precisions)))
     moved[:, seen] = spreads**2 * frequencies[seen] * far / variances
-    means: Floats = chances @ np.clip(centres + moved, -1.0, 1.0)
-    return means
+    return np.asarray(chances @ np.clip(centres + moved, -1.0, 1.0))

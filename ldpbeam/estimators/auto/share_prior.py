@@ -128,8 +128,7 @@ def _quantiles(reached: Floats, edges: Floats, level: float) -> Floats:
     before = reached[rows, cell]
     mass = np.maximum(reached[rows, cell + 1] - before, np.finfo(np.float64).tiny)
     within = np.clip((level - before) / mass, 0.0, 1.0)
-    quantiles: Floats = edges[cell] + (edges[cell + 1] - edges[cell]) * within
-    return quantiles
+    return np.asarray(edges[cell] + (edges[cell + 1] - edges[cell]) * within)
 
 
 def posterior(likelihood: Likelihood) -> Posterior:

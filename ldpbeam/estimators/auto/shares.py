@@ -81,8 +81,7 @@ class ShareBelief:
         shares = of_groups[self.likelihood.members]
         if self.along_order is not None:
             shares = self.weight * self.along_order + (1.0 - self.weight) * shares
-        scaled: Floats = shares / shares.sum()
-        return scaled
+        return np.asarray(shares / shares.sum())
 
 
 def share_belief(question: Question) -> ShareBelief:

@@ -50,8 +50,7 @@ class BlockHadamardChannel(Channel):
     def _matvec(self, x: Floats) -> Floats:
         weights = np.zeros(self.shape[0])
         weights[self.columns] = np.ravel(x)
-        product: Floats = self.other * weights.sum() + (self.own - self.other) * self._halves(weights)
-        return product
+        return np.asarray(self.other * weights.sum() + (self.own - self.other) * self._halves(weights))
 
     def _rmatvec(self, x: Floats) -> Floats:
         counts = np.ravel(x)

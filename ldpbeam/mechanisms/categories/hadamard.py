@@ -104,8 +104,7 @@ class HadamardRandomisedResponse(WholeReports, CategoricalMechanism):
         rows = np.floor(uniforms.random(index.size) * self.order).astype(np.int64)
         kept = uniforms.random(index.size) < self.keep
         plus = (hadamard_signs(rows, index) > 0) == kept
-        reports: NDArray[np.uint32] = (2 * rows + plus).astype(np.uint32)
-        return reports
+        return np.asarray((2 * rows + plus).astype(np.uint32))
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         """The categories whose entry in the report's row has its sign."""

@@ -171,8 +171,7 @@ class HashingChannel(Channel):
     def _rmatvec(self, x: Floats) -> Floats:
         counts = np.ravel(x).astype(np.float64, copy=False)
         total = self.table.scattered(counts)
-        product: Floats = self.other * counts.sum() + (self.keep - self.other) * total
-        return product
+        return np.asarray(self.other * counts.sum() + (self.keep - self.other) * total)
 
     def gram(self, x: Floats) -> Floats:
         """The product with the transpose and the channel, in one pass over the table."""
@@ -185,8 +184,7 @@ class HashingChannel(Channel):
     def squares_rmatvec(self, x: Floats) -> Floats:
         """The product of the transpose with squared entries and a vector, shape (categories,)."""
         total = self.table.scattered(x)
-        product: Floats = self.other**2 * x.sum() + (self.keep**2 - self.other**2) * total
-        return product
+        return np.asarray(self.other**2 * x.sum() + (self.keep**2 - self.other**2) * total)
 
     def of_categories(self, chosen: Integers) -> HashingChannel:
         """The channel of some categories: the chosen columns."""

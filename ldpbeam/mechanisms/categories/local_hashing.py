@@ -187,8 +187,7 @@ class LocalHashing(CategoricalMechanism):
 
     def bucketise(self, payloads: NDArray[Any], resolution: int) -> Integers:
         """The seed times g, plus the hash."""
-        cells: Integers = payloads["seed"].astype(np.int64) * self.hashes + payloads["hash"]
-        return cells
+        return np.asarray(payloads["seed"].astype(np.int64) * self.hashes + payloads["hash"])
 
     def channel(self, value_buckets: int, resolution: int) -> Channel:
         """P(seed and hash | category) of the family.

@@ -66,8 +66,7 @@ class CategoricalMechanism(FrequencyMechanism):
         """The variances of shares, times reports: people with and without a category report independently."""
         assert self.support_probabilities is not None, f"{self.name} needs its own frequency_variance"
         p, q = self.support_probabilities
-        spread: Floats = (shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)) / (p - q) ** 2
-        return spread
+        return (shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)) / (p - q) ** 2
 
     @property
     def even_variance(self) -> float:

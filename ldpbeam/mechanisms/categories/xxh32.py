@@ -48,8 +48,7 @@ def xxh32_of_text(values: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDAr
 def _digit(values: NDArray[np.uint32], digits: NDArray[np.int64], position: int) -> NDArray[np.uint32]:
     """The ASCII code of the digit at a position from the left; any number where there is none."""
     power = 10 ** np.maximum(digits - 1 - position, 0)
-    codes: NDArray[np.uint32] = (48 + values.astype(np.int64) // power % 10).astype(np.uint32)
-    return codes
+    return np.asarray((48 + values.astype(np.int64) // power % 10).astype(np.uint32))
 
 
 def _rotated(numbers: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:

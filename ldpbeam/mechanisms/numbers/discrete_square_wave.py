@@ -35,16 +35,14 @@ class DiscreteBandChannel(Channel):
         below = np.concatenate(([0.0], np.cumsum(weights)))
         last = np.minimum(np.arange(1, self.shape[0] + 1), self.shape[1])
         first = np.maximum(np.arange(self.shape[0]) - 2 * self.half_width, 0)
-        product: Floats = self.outside * below[-1] + (self.inside - self.outside) * (
-            below[last] - below[first]
+        return np.asarray(
+            self.outside * below[-1] + (self.inside - self.outside) * (below[last] - below[first])
         )
-        return product
 
     def _rmatvec(self, x: Floats) -> Floats:
         below = np.concatenate(([0.0], np.cumsum(np.ravel(x))))
         band = below[2 * self.half_width + 1 :] - below[: self.shape[1]]
-        product: Floats = self.outside * below[-1] + (self.inside - self.outside) * band
-        return product
+        return np.asarray(self.outside * below[-1] + (self.inside - self.outside) * band)
 
     def dense(self) -> Floats:
         """The matrix, each entry computed from the distance between output and bin."""

@@ -184,8 +184,7 @@ class LaplaceChannel(Channel):
         """P(report < 0 | x uniform in a fine cell), shape (fine,); reversed, it is P(report > 1)."""
         ratio = 1.0 / (self.fine * self.scale)
         leave = 0.5 * -np.expm1(-ratio) / ratio
-        share: Floats = leave * np.exp(-np.arange(self.fine) * ratio)
-        return share
+        return np.asarray(leave * np.exp(-np.arange(self.fine) * ratio))
 
     def _spread(self, mass: Floats) -> Floats:
         """The product of the symmetric kernel between fine cells and a vector of shape (fine,)."""
@@ -194,8 +193,7 @@ class LaplaceChannel(Channel):
 
         right = lfilter([0.0, self.far], [1.0, -self.decay], mass)
         left = lfilter([0.0, self.far], [1.0, -self.decay], mass[::-1])[::-1]
-        spread: Floats = self.same * mass + right + left
-        return spread
+        return np.asarray(self.same * mass + right + left)
 
     def _matvec(self, x: Floats) -> Floats:
         weights = np.ravel(x)
@@ -210,8 +208,7 @@ class LaplaceChannel(Channel):
         per_cell = self.fine // (self.shape[0] - 2)
         fine = self._spread(np.repeat(weights[1:-1], per_cell))
         fine += weights[0] * self.below + weights[-1] * self.below[::-1]
-        product: Floats = fine.reshape(self.shape[1], -1).mean(axis=1)
-        return product
+        return np.asarray(fine.reshape(self.shape[1], -1).mean(axis=1))
 
     def dense(self) -> Floats:
         """The matrix, from differences of the second antiderivative of the Laplace density."""

@@ -113,8 +113,7 @@ class Haar(WholeReports, BinMechanism):
         half = leaf >> (self.levels - level - 1)
         entry = hadamard_signs(rows, half >> 1) * (1 - 2 * (half & 1))
         plus = (entry > 0) == kept
-        reports: NDArray[Any] = (2 * (order - 1 + rows) + plus).astype(np.uint32)
-        return reports
+        return np.asarray((2 * (order - 1 + rows) + plus).astype(np.uint32))
 
     def cells(self, resolution: int) -> int:
         """The number of report buckets: two per row, for the rows of all levels."""

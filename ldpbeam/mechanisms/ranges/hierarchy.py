@@ -28,8 +28,7 @@ _Oracle = Literal["auto", "grr", "olh", "hadamard"]
 
 def parents(nodes: Floats, branching: int) -> Floats:
     """The sum over each node's children, given the next level's nodes, shape (nodes / branching,)."""
-    sums: Floats = nodes.reshape(-1, branching).sum(axis=1)
-    return sums
+    return np.asarray(nodes.reshape(-1, branching).sum(axis=1))
 
 
 def level_precisions_from_below(weights: ArrayLike, branching: int) -> Floats:
@@ -247,8 +246,7 @@ class Hierarchy(BinMechanism):
     def level_precisions(self, histogram: Integers) -> Floats:
         """One over the variance of a node's share from its level's reports, shape (h,)."""
         variances = np.array([node_variance(oracle) for oracle in self.reporters])
-        precisions: Floats = self.level_reports(histogram) / variances
-        return precisions
+        return np.asarray(self.level_reports(histogram) / variances)
 
     def unbiased_frequencies(self, histogram: Integers, reports: int) -> Floats:
         """Constrained inference from all levels, each weighted by its precision; shape (leaves,)."""
