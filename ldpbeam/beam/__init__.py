@@ -1,6 +1,6 @@
-"""Beam transforms for a pipeline of your own.
+"""Beam transforms for your own pipeline.
 
-``reports | Estimate(study)`` estimates what a study asks for, of a bounded collection or of a stream::
+``reports | Estimate(study)`` computes what a study asks for, from a bounded collection or from a stream::
 
     import apache_beam as beam
     import ldpbeam as ldp
@@ -11,7 +11,7 @@
         results.estimates | beam.io.WriteToParquet("estimates")
 
 ``ldpbeam estimate`` on an engine is built from the same transforms, and ``ldpbeam stream`` from the functions
-below them, so the estimates are the same, bit for bit. docs/beam.md says what goes in and what comes out.
+below them, so the estimates are the same, bit for bit. docs/beam.md describes the inputs and outputs.
 """
 
 from ldpbeam.errors import INSTALLS_BEAM

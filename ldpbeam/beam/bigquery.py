@@ -16,13 +16,13 @@ _TIMES = ("window_start", "window_end")
 
 
 def bigquery_schema(kind: Any) -> dict[str, Any]:
-    """The schema of a table for rows of a kind, as ``WriteToBigQuery`` takes it for their dicts.
+    """The schema of a table for one kind of row, for ``WriteToBigQuery`` of their dicts.
 
     Estimates and shares have the tables of ``estimates.parquet`` and ``distribution.parquet``, so rows of a
     pipeline and files of a run go into the same table; the rows leave ``run`` empty.
 
     Args:
-        kind: :class:`EstimateRow`, or another class of rows.
+        kind: :class:`EstimateRow`, or another row class.
     """
     if kind is EstimateRow:
         return {"fields": bigquery.bigquery_schema(ESTIMATES, EstimateRow)}

@@ -1,4 +1,4 @@
-"""Elements of somebody else's pipeline become the decoded batches that a file of reports gives."""
+"""Elements of a user's pipeline become decoded batches, like those from a file of reports."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ GATHERED = 10_000
 class DecodeElements(beam.PTransform):
     """Decode dicts, Beam Rows (or any named tuples), Arrow RecordBatches and messages.
 
-    Records and messages of a bundle are gathered into batches. The windows of the elements are left, because
-    the study has its own.
+    Records and messages of a bundle are gathered into batches. The windows of the elements do not count,
+    because the study has its own.
 
     Outputs: decoded batches (``decoded``, the main one), dead letters (``DEAD``) of messages, and counts.
 
@@ -56,7 +56,7 @@ class DecodeElements(beam.PTransform):
         self.function = _Decode(columns, stamped, disclosure)
 
     def expand(self, reports: beam.PCollection[Any]) -> beam.pvalue.DoOutputsTuple:
-        """Leave the windows of the elements, and decode each bundle."""
+        """Drop the windows of the elements, and decode each bundle."""
         left = reports | "LeaveWindows" >> beam.WindowInto(GlobalWindows())
         return left | "Decode" >> parted(self.function, "decoded")
 
@@ -73,7 +73,7 @@ class _Decode(beam.DoFn):
 
     def _clear(self) -> None:
         self._records: list[Mapping[str, Any]] = []
-        #: By where they come from, and whether that may deliver one twice.
+        #: By source, and whether that may deliver a message twice.
         self._messages: dict[tuple[str, bool], list[Message]] = {}
         self._count = self._bytes = 0
         self._earliest: Timestamp | None = None
@@ -107,13 +107,13 @@ class _Decode(beam.DoFn):
                 yield WindowedValue(output, at, [GlobalWindow()])
 
     def _record(self, element: Any, time: Timestamp) -> Mapping[str, Any]:
-        """The fields of an element, with its event time in milliseconds or as it came."""
+        """The fields of an element, with its event time in milliseconds or unchanged."""
         record = fields_of(element)
         given = time if self.stamped else record.get(self.event_time)
         return {**record, self.event_time: milliseconds_of(given)} if isinstance(given, Timestamp) else record
 
     def _gathered(self) -> Iterator[Any]:
-        """What all records and messages gathered so far decode to, which are forgotten, and counts."""
+        """The decoded records and messages gathered so far, and counts; they are then forgotten."""
         records, messages = self._records, self._messages
         self._clear()
         for (source, repeats), gathered in messages.items():
@@ -137,7 +137,7 @@ class _Decode(beam.DoFn):
 
     def _of_batch(self, batch: pa.RecordBatch, time: Timestamp) -> pa.RecordBatch | DeadLetter:
         try:
-            # Somebody may have sent it: what takes its values would end the process.
+            # Anybody may have sent it, and taking its values would end the process.
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
             problem = f"a RecordBatch is not valid: {error}"
@@ -158,7 +158,7 @@ class _Decode(beam.DoFn):
         return with_most_letters(reports, batch.num_rows, size)
 
 
-#: The metadata of a batch that says how its reports were made, as in a file of reports.
+#: The metadata about how a batch's reports were made, as in a file of reports.
 _KEPT = (ATTRIBUTE_KEY, SERVICE_KEY, *STAMP_KEYS)
 
 

@@ -1,4 +1,4 @@
-"""``reports | Estimate(study)``, and ``Statistics``, which ends before the estimates are computed."""
+"""``reports | Estimate(study)``, and ``Statistics``, which stops before the estimates."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ BATCH_SHARDS = 64
 
 
 class Estimated(NamedTuple):
-    """What :class:`Estimate` gives; nothing is written.
+    """The output of :class:`Estimate`; nothing is written.
 
     Attributes:
-        estimates: :class:`EstimateRow`, one per attribute, window, group and estimate, and in a stream pane.
+        estimates: :class:`EstimateRow`, one per attribute, window, group, estimate, and pane of a stream.
         shares: :class:`ShareRow`, one per bucket, category or key of each estimate.
-        statistics: :class:`StatisticRow`, one per attribute, window and group, and in a stream pane.
+        statistics: :class:`StatisticRow`, one per attribute, window, group, and pane of a stream.
         dead_letters: :class:`DeadLetterRow`, one per input that could not be used.
-        counts: :class:`CountRow`; of a bounded collection one per name, of a stream increments.
+        counts: :class:`CountRow`: one per name for a bounded collection, increments for a stream.
     """
 
     estimates: beam.PCollection[EstimateRow]
@@ -49,15 +49,15 @@ class Estimated(NamedTuple):
     counts: beam.PCollection[rows.CountRow]
 
     def as_dicts(self) -> Estimated:
-        """The same collections with every row as a dict of JSON values, as ``WriteToBigQuery`` takes them.
+        """The same collections with every row as a dict of JSON values, for ``WriteToBigQuery``.
 
-        Each call adds steps to the pipeline, of the same names: call it once, and keep what it gives.
+        Each call adds steps with the same names to the pipeline: call it once, and keep the result.
         """
         return Estimated(*map(_as_dicts, self))
 
 
 class Tallied(NamedTuple):
-    """What :class:`Statistics` gives: the same as :class:`Estimated`, without estimates and shares."""
+    """The output of :class:`Statistics`: that of :class:`Estimate` without estimates and shares."""
 
     statistics: beam.PCollection[rows.StatisticRow]
     dead_letters: beam.PCollection[rows.DeadLetterRow]
@@ -119,7 +119,7 @@ class _OfReports(beam.PTransform):
         check_tables(self.study)
 
     def _counted(self, reports: Any) -> Counted:
-        """Decode what was not read by ReadReports, and count it in windows."""
+        """Decode reports that were not read by ReadReports, and count them in windows."""
         read = None
         if isinstance(reports, Mapping):
             read = ReportsRead(**reports)
@@ -169,29 +169,29 @@ class _OfReports(beam.PTransform):
 class Estimate(_OfReports):
     """Every estimate that a study asks for, from a collection of reports.
 
-    The elements are dicts, Beam Rows, Arrow RecordBatches, messages (``PubsubMessage``, what
-    ``ReadFromKafka`` gives, or bytes), or what :class:`ReadReports` gives. A bounded collection is estimated
-    as by ``ldpbeam estimate``. An unbounded one is estimated as by ``ldpbeam stream``: every pane of a window
-    gives rows, and the watermark of the collection says when a window ends. The windows are the study's,
-    whatever windows the elements have. Gives :class:`Estimated`.
+    The elements are dicts, Beam Rows, Arrow RecordBatches, messages (``PubsubMessage``, the output of
+    ``ReadFromKafka``, or bytes), or the output of :class:`ReadReports`. A bounded collection is estimated as
+    by ``ldpbeam estimate``, and an unbounded one as by ``ldpbeam stream``: every pane of a window gives rows,
+    and the watermark of the collection decides when a window ends. The windows are those of the study,
+    whatever windows the elements have. The output is :class:`Estimated`.
 
     Args:
         study: a :class:`ldpbeam.Study`, the path or the text of a study file, or a mapping with its keys.
         attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
         service: the service of reports that do not name one; by default the study's, if it has only one.
-        columns: the field of an element that has a column, by the column's name, where they differ:
-            ``{"user_id": "uid"}``. What :class:`ReadReports` gives has our names.
-        event_time: the field with the event time, which ``columns`` may name instead; None to take each
+        columns: the names of fields in elements, by our column names, where they differ:
+            ``{"user_id": "uid"}``. The output of :class:`ReadReports` has our names.
+        event_time: the field with the event time, which ``columns`` may name instead; None to use each
             element's timestamp.
-        shards: how many shards of users are brought together; results do not depend on it. By
-            default 64, of a stream 8. A shard's reports must fit into a worker's memory.
-        user_id_key: replaces user ids by their HMAC with this key, of 16 bytes or more.
-        keep_bad_records: whether dead letters have the whole record.
+        shards: the number of shards of users, on which results do not depend; by default 64, or 8 for a
+            stream. A shard's reports must fit into a worker's memory.
+        user_id_key: a key of 16 bytes or more; user ids are replaced by their HMAC with it.
+        keep_bad_records: whether dead letters contain the whole record.
 
     Raises:
         ldpbeam.StudyError: if the study is invalid.
-        ValueError: if an argument does not fit the study, a part of the study cannot be computed in hours,
-            or the collection is unbounded and the study has no windows.
+        ValueError: if an argument does not fit the study, a part of the study would take hours to compute, or
+            the collection is unbounded and the study has no windows.
         ldpbeam.errors.UserError: if the study's candidates cannot be read here.
     """
 
@@ -207,10 +207,10 @@ class Estimate(_OfReports):
 
 
 class Statistics(_OfReports):
-    """The mergeable statistics of a study, from a collection of reports; :class:`Estimate` computes them too.
+    """The mergeable statistics of a study, from a collection of reports; :class:`Estimate` also has them.
 
-    They are exact integers: statistics of several days or pipelines are added up with :func:`ldpbeam.merge`,
-    and then estimated. Gives :class:`Tallied`. The arguments are those of :class:`Estimate`.
+    They are exact integers: :func:`ldpbeam.merge` adds up those of several days or pipelines for estimates.
+    The output is :class:`Tallied`. The arguments are those of :class:`Estimate`.
     """
 
     def expand(self, reports: Any) -> Tallied:

@@ -1,4 +1,4 @@
-"""The transforms as Beam YAML takes them: outputs have names, and a key is named by its file.
+"""The transforms for Beam YAML: outputs have names, and a key is given by its file.
 
 ``providers.yaml`` beside this file names them. The arguments are those of the classes without ``Ldp``.
 """
@@ -42,7 +42,7 @@ class _Named(beam.PTransform):
 def _in_yaml(
     transform: Callable[..., beam.PTransform], about: str, *, named: bool = True
 ) -> Callable[..., beam.PTransform]:
-    """A transform under its arguments, but a key is in a file.
+    """A transform with the same arguments, except that a key is in a file.
 
     Args:
         transform: the class of the transform.
@@ -62,7 +62,7 @@ def _in_yaml(
 
 
 def _argument(parameter: inspect.Parameter) -> inspect.Parameter:
-    """An argument as Beam YAML has it; its schemas know Union and no X | Y."""
+    """An argument for Beam YAML, whose schemas know Union and not X | Y."""
     if parameter.name == "user_id_key":
         return parameter.replace(name="user_id_key_file", annotation=Optional[str])  # noqa: UP045
     arms = tuple(arm for arm in get_args(parameter.annotation) if arm not in _NOT_IN_YAML)

@@ -10,20 +10,20 @@ from ldpbeam.schemas.messages.binary import Message
 from ldpbeam.transforms.sources.kafka_messages import named_by
 from ldpbeam.transforms.sources.pubsub import content_type_of
 
-#: Messages of a bundle are decoded when there are this many bytes of them, however few they are.
+#: Messages of a bundle are decoded when they have this many bytes, however few they are.
 BATCH_BYTES = 16 * 2**20
-#: What dead letters name as the file of a message that does not say where it comes from.
+#: The file in dead letters of a message without a source.
 UNNAMED = "messages"
 #: The fields of the Rows of ``ReadFromKafka(with_metadata=True)`` that are read here.
 _OF_KAFKA = ("topic", "partition", "offset", "value", "headers")
 
 
 class Arrived(NamedTuple):
-    """A message, and what its reader says of it.
+    """A message, and what its reader knows about it.
 
     Attributes:
-        source: ``TOPIC/PARTITION`` of Kafka, else :data:`UNNAMED`.
-        repeats: whether it may be delivered twice, and then with the same id.
+        source: ``TOPIC/PARTITION`` for Kafka, else :data:`UNNAMED`.
+        repeats: whether it may be delivered twice, with the same id.
         message: its id, bytes and content type.
     """
 
@@ -33,10 +33,11 @@ class Arrived(NamedTuple):
 
 
 def message_of(element: Any) -> Arrived | None:
-    """The message that an element is; None if it is a report with fields.
+    """An element as a message; None if it is a report with fields.
 
-    Messages are ``PubsubMessage``, Rows with the metadata of Kafka, bytes, and pairs of a key and bytes, as
-    ``ReadFromKafka`` gives without metadata. Bytes alone have no content type: it is found from them.
+    Messages are ``PubsubMessage``, Rows with Kafka's metadata, bytes, and pairs of a key and bytes, the
+    output of ``ReadFromKafka`` without metadata. Bytes alone have no content type, so it is recognised from
+    them.
     """
     if isinstance(element, PubsubMessage):
         number = element.message_id or ""

@@ -26,23 +26,23 @@ GATHERED_VALUES = 10_000
 class Perturb(beam.PTransform):
     """Perturb true values into reports, as :class:`ldpbeam.Client` does.
 
-    The elements are dicts or Beam Rows. Where the study has groups, each has its group field, which is empty
-    or None for no group. They may have a ``report_id``. The reports are dicts with the fields of a file of
-    reports; each has the timestamp and the window of its value. If the study has a panel, values of users
-    out of turn are left out.
+    The elements are dicts or Beam Rows. If the study has groups, each has its group field, which is empty or
+    None for no group. They may have a ``report_id``. The reports are dicts with the fields of a file of
+    reports; each has the timestamp and the window of its value. If the study has a panel, values of users who
+    are not to answer now are left out.
 
     The draws come from the operating system's secure source, so a pipeline that runs again draws again. Write
     the reports once and estimate from what was written: a person's values must not be perturbed twice.
 
     Args:
-        study: as :class:`Estimate` takes it.
+        study: as for :class:`Estimate`.
         service: the service that the reports are for; None for the only one.
-        attribute: the attribute that the values are of; None for the only one.
+        attribute: the attribute of the values; None for the only one.
         value: the field with the true value, in the unit of the domain, or the name of a category.
-        user_id: the field with who reports; elements without it get random ids. Where reports have no users
-            it is not read.
-        event_time: the field with when the value was observed; None to take each element's timestamp.
-        version: the client's version, where a field tells versions apart.
+        user_id: the field with the user's id; elements without it get random ids. It is not read if reports
+            have no users.
+        event_time: the field with the time of the observation; None to use each element's timestamp.
+        version: the client's version, if a field determines it.
         clip: whether numbers outside the domain are moved to its nearest end; if not, they end the pipeline.
 
     Raises:
@@ -118,7 +118,7 @@ class _Perturb(beam.DoFn):
         yield from self._reports()
 
     def _reports(self) -> Iterator[WindowedValue]:
-        """The reports of the values gathered so far, which are forgotten."""
+        """The reports of the values gathered so far, which are then forgotten."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return

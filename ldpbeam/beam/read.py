@@ -1,4 +1,4 @@
-"""``pipeline | ReadReports(study, patterns)``: reports of files or of a topic of Kafka."""
+"""``pipeline | ReadReports(study, patterns)``: reports from files or from a topic of Kafka."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ldpbeam.transforms.sources.read_input import ReadInput
 
 
 class ReportsRead(NamedTuple):
-    """What :class:`ReadReports` gives, and :class:`Estimate` and :class:`Statistics` take.
+    """The output of :class:`ReadReports`, an input of :class:`Estimate` and :class:`Statistics`.
 
     Attributes:
         reports: decoded RecordBatches; each names its file in the metadata of its schema.
-        dead_letters: RecordBatches of what did not decode, with the columns of ``dead_letter.avsc``.
+        dead_letters: RecordBatches of inputs that did not decode, with the columns of ``dead_letter.avsc``.
         counts: (name, reports).
     """
 
@@ -37,31 +37,31 @@ class ReportsRead(NamedTuple):
 
 
 class ReadReports(beam.PTransform):
-    """Read files of reports: Avro, Parquet, JSON lines (gzipped or not), of this machine or of object stores.
+    """Read files of reports: Avro, Parquet, JSON lines (gzipped or not), on this machine or in object stores.
 
-    Or read a span of a topic of Kafka, ``kafka://HOST:PORT/TOPIC``. The files are found and recognised, and
-    the offsets of the topic asked for, when the pipeline is built. They are read in ranges, which are spread
-    over the workers. Gives :class:`ReportsRead`, which ``Estimate`` takes as it is.
+    Or read a span of a topic of Kafka, ``kafka://HOST:PORT/TOPIC``. Files are found and recognised, and
+    offsets of the topic are requested, when the pipeline is built. Workers read ranges of them. The output is
+    :class:`ReportsRead`, an input of ``Estimate``.
 
     Args:
-        study: as :class:`Estimate` takes it.
+        study: as for :class:`Estimate`.
         patterns: a name or a glob of files, or several; or one topic of Kafka.
-        attribute: the attribute of reports that do not name one, as :class:`Estimate` takes it.
+        attribute: the attribute of reports that do not name one, as for :class:`Estimate`.
         service: the service of reports that do not name one.
-        columns: the field of a file that has a column, by the column's name, as :class:`Estimate` takes it.
+        columns: the names of columns in files, by our names, as for :class:`Estimate`.
         skip_bad_files: whether a malformed file is a dead letter; if not, it is an error.
-        user_id_key: as :class:`Estimate` takes it; give both the same.
-        keep_bad_records: as :class:`Estimate` takes it.
-        from_offset: Kafka: where to begin in each partition: ``earliest``, ``latest``, or a time of the
+        user_id_key: as for :class:`Estimate`; give both the same key.
+        keep_bad_records: as for :class:`Estimate`.
+        from_offset: for Kafka, the start in each partition: ``earliest``, ``latest``, or a time of the
             brokers in RFC 3339 or epoch milliseconds.
-        to_offset: Kafka: where to end; ``latest`` is the end when the pipeline is built.
-        kafka_config: Kafka: a file of settings of librdkafka, which every worker can read.
+        to_offset: for Kafka, the end; ``latest`` is the end when the pipeline is built.
+        kafka_config: for Kafka, a file of settings of librdkafka, which every worker can read.
 
     Raises:
         ldpbeam.StudyError: if the study is invalid.
-        ValueError: if the key is too short, ``columns`` cannot be, there is no pattern, one matches no file,
-            a file is malformed and not skipped, the stamp of a file says that its reports were made for
-            another study, or the topic cannot be reached.
+        ValueError: if the key is too short, ``columns`` is invalid, there is no pattern, one matches no file,
+        a file is malformed and not skipped, the reports of a file were made for another study by its stamp,
+        or the topic cannot be reached.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The rows that transforms give: named tuples whose Beam schemas are registered.
+"""The rows of transforms' outputs: named tuples whose Beam schemas are registered.
 
-Times are RFC 3339 text in UTC, because not every sink of Beam takes its timestamps. A row as a dict
-(:func:`as_dict`) is JSON, and what ``WriteToBigQuery`` takes.
+Times are RFC 3339 text in UTC, because not every sink of Beam accepts its timestamps. A row as a dict
+(:func:`as_dict`) is JSON, and an element for ``WriteToBigQuery``.
 """
 
 import typing
@@ -39,8 +39,8 @@ class StatisticRow(NamedTuple):
         pane_timing: likewise.
         complete: likewise.
         joined: likewise; never add statistics of joined windows to those of the windows inside.
-        reports: how many reports it counts.
-        users: how many users sent them; None if users are not counted.
+        reports: the number of reports.
+        users: the number of users; None if users are not counted.
         statistic: an Avro datum, which :func:`statistic_of` reads.
     """
 
@@ -64,13 +64,13 @@ class DeadLetterRow(NamedTuple):
     """An input that could not be used; the fields are those of ``dead_letter.avsc``.
 
     Attributes:
-        file: the file that it was read from; empty if it came as an element.
+        file: the file of the input; empty if it came as an element.
         position: the byte offset or row group in the file; None for an element.
         row: the record's index there; None for an element.
         reason: the reason, one of those in docs/reports.md.
         detail: more about it; may be empty.
-        reports: how many reports it stands for.
-        sha256: the hash of the record; with a user-id key an HMAC.
+        reports: the number of reports in it.
+        sha256: the hash of the record; with a user-id key, its HMAC.
         record: the record as JSON; None unless bad records are kept.
     """
 
@@ -91,7 +91,7 @@ class CountRow(NamedTuple):
 
     Attributes:
         name: ``in``, ``used``, ..., or ``dead_letters_by_reason/`` and a reason.
-        reports: how many. Of a stream, how many more: rows of one name are to be added up.
+        reports: the number of reports; for a stream an increment, to be added up with others of the name.
     """
 
     name: str
@@ -113,13 +113,13 @@ def share_rows(records: Iterable[EstimateRecord]) -> list[ShareRow]:
 
 
 def _rows(kind: Any, table: pa.Table) -> list[Any]:
-    """The rows of a table of estimates or shares; columns that the kind has not are left out."""
+    """The rows of a table of estimates or shares, with only the columns of the kind."""
     columns = [_values(table.column(name), annotation) for name, annotation in kind.__annotations__.items()]
     return [kind(*row) for row in zip(*columns, strict=True)]
 
 
 def _values(column: pa.ChunkedArray, annotation: Any) -> list[Any]:
-    """The values of a column as a field has them: times are text, and a list is never None."""
+    """The values of a column for a field: times are text, and a list is never None."""
     if pa.types.is_timestamp(column.type):
         return [None if time is None else rfc3339(time) for time in column.cast(pa.int64()).to_pylist()]
     values: list[Any] = column.to_pylist()
@@ -156,7 +156,7 @@ def dead_letter_rows(batch: pa.RecordBatch) -> Iterable[DeadLetterRow]:
 
 
 def as_dict(row: Any) -> dict[str, Any]:
-    """A row as a dict; rows inside it too, and bytes as hexadecimal text."""
+    """A row, and rows inside it, as dicts, with bytes as hexadecimal text."""
     return {name: _plain(value) for name, value in row._asdict().items()}
 
 

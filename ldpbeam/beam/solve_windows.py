@@ -23,8 +23,8 @@ from ldpbeam.transforms.reports.emitted import count
 class Solve(beam.PTransform):
     """(attribute, snapshots of one window or pane) to :class:`Solved`, and counts of what is not estimated.
 
-    Beam's counter ``estimates`` counts them, and the distribution ``solve_milliseconds`` has the time that
-    each window took.
+    Beam's counter ``estimates`` counts the estimates, and its distribution ``solve_milliseconds`` records the
+    time per window.
 
     Attributes:
         study: the study.
@@ -53,7 +53,7 @@ class Solve(beam.PTransform):
 
 
 def _smallest(element: tuple[str, list[tuple[int, int, int]]], study: Study) -> Iterator[tuple[str, Least]]:
-    """(attribute, the smallest windows that are estimated), if it has too many windows or groups."""
+    """(attribute, the smallest windows to estimate), if it has too many windows or groups."""
     name, sizes = element
     yield from smallest(study, {name: [Size(*fields) for fields in sizes]}).items()
 

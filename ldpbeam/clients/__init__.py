@@ -1,1 +1,1 @@
-"""True values become reports: what runs on a device, and what stands in for many devices."""
+"""True values become reports: the code on a device, and the code that simulates many devices."""

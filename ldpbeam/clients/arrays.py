@@ -1,4 +1,4 @@
-"""Values that a caller gives, as one Arrow array."""
+"""A caller's values as one Arrow array."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ldpbeam.schemas.reports.payloads import payload_column
 
-#: The type of a series of polars with Python objects, of which polars hands on the places in memory.
+#: The type of a polars series of Python objects; polars exports their addresses in memory, not their values.
 OBJECT = "Object"
 
 

@@ -35,9 +35,9 @@ class Payloads(NamedTuple):
     """Reports of one payload type.
 
     Attributes:
-        versions: the indexes of the service's versions that some of the people report to.
+        versions: the indexes of the service's versions to which people report.
         rows: the people who report, ascending, shape (n,).
-        payloads: what they report, shape (n,).
+        payloads: their reports, shape (n,).
     """
 
     versions: list[int]
@@ -49,21 +49,22 @@ class Client:
     """The client of one service: it perturbs a true value into the report that leaves the device.
 
     A value is a number in the unit of the domain, the name of a category, a dict of a person's keys and
-    values, or a person's coordinates. A value outside the domain is refused before anything is drawn, with a
-    sentence that says what to do.
+    values, or a person's coordinates. A value outside the domain is refused before anything is drawn, and the
+    message says what to do.
 
     Args:
         study: the study.
-        attribute: the attribute that the values are of.
+        attribute: the attribute of the values.
         service: the service that the reports are for.
-        version: the client's version, where the service's versions are told apart by a field; by default the
-            first. Where time tells them apart, each report's event time says its version.
+        version: the client's version, if a field determines a report's version; by default the first. If time
+            does, each report has the version of its event time.
         clip: whether numbers outside the domain are moved to its nearest end instead of being refused.
         rng: None for the operating system's secure source. A ``numpy.random.Generator`` is for tests and
             simulations only: its reports protect nobody.
         means: for PrivKVM from the second round on: each key's mean in the round before.
         device_key: for services with a ``lifetime_epsilon``: 16 random bytes or more, which the device keeps
-            and never sends. The client then belongs to one user: permanent answers follow from this key.
+            and never sends. The client then belongs to one user, because permanent answers depend on this
+            key.
 
     Raises:
         ValueError: if the study has no such attribute, service or version, the mechanism needs means, or
@@ -107,17 +108,17 @@ class Client:
         group: str | None = None,
         report_id: str | bytes | None = None,
     ) -> Report:
-        """One report, as a record of a file. Send it once; if sending fails, send the same one again.
+        """One report, as a record of a file. Send it once; if that fails, send the same report again.
 
         Args:
             value: the true value; it does not leave this method.
-            user_id: who reports; None for a random id that nobody else has. Reports of an attribute without
+            user_id: the user's id; None for a random id that nobody else has. Reports of an attribute without
                 users (``users: none``) have none.
-            event_time: when the value was observed; a study with windows, versions by time or a ledger
-                needs it.
+            event_time: the time of the observation, which a study with windows, versions by time or a ledger
+                needs.
             group: the value of the study's group field, which a study with groups needs; an empty text means
                 no group.
-            report_id: an id by which copies of the report are recognised.
+            report_id: an id that identifies copies of the report.
 
         Returns:
             The fields by name. A payload is a float, an int, or bytes (in JSON, write ``payload.hex()``).
@@ -145,7 +146,7 @@ class Client:
         groups: Any = None,
         report_ids: Any = None,
     ) -> pa.Table:
-        """One report per person, as a table that :func:`ldpbeam.estimate` and Parquet files take.
+        """One report per person, as a table for :func:`ldpbeam.estimate` or a Parquet file.
 
         Args:
             values: the true values of n people: an array, a series or a list of numbers or categories; a list
@@ -153,11 +154,11 @@ class Client:
                 polars or Arrow, or a list of dicts with the coordinates by name.
             user_ids: n texts, numbers or 16-byte ids; None for random ids. To join several services, give
                 every service's client the same ids.
-            event_times: when the values were observed, one time each or one for all: with a zone, RFC 3339
-                text, or milliseconds since 1970.
+            event_times: the times of the observations, one each or one for all: with a zone, RFC 3339 text,
+                or milliseconds since 1970.
             groups: n values of the study's group field, which a study with groups needs; a missing or empty
                 one means no group.
-            report_ids: n ids by which copies of a report are recognised.
+            report_ids: n ids that identify copies of a report.
 
         Returns:
             A table of n rows with the columns ``user_id`` (where reports have users: texts where texts were
@@ -219,7 +220,7 @@ class Client:
 
     @property
     def version_fields(self) -> dict[str, str]:
-        """The fields that tell the client's version, and their values; empty if there are no such fields."""
+        """The fields that determine the client's version, and their values; empty if there are none."""
         if not self._described.fields:
             return {}
         (version,) = self._versions.values()
@@ -232,12 +233,12 @@ class Client:
         times: NDArray[np.int64] | None,
         device_keys: Sequence[bytes],
     ) -> list[Payloads]:
-        """Perturb values that are already checked and scaled, each for the version of its time.
+        """Perturb checked and scaled values, each for the version of its time.
 
         Args:
             scaled: the values of n people as mechanisms take them.
             times: event times in epoch milliseconds, shape (n,); None if the study needs none.
-            device_keys: the key of each person's device, n values, where clients remember their noise.
+            device_keys: the key of each person's device, n values, if clients remember their noise.
 
         Returns:
             The reports of each payload type that the service has, without those whose time belongs to no
@@ -272,14 +273,14 @@ class Client:
         return [(index, np.flatnonzero(~span.outside(times))) for index, span in spans.items()]
 
     def in_turn(self, user_ids: Any, event_times: Any) -> NDArray[np.bool_]:
-        """Which users answer at a time; everybody does if the study has no panel.
+        """Whether each user answers at a time; everybody does if the study has no panel.
 
         Args:
             user_ids: n texts, numbers or 16-byte ids.
-            event_times: one time each or one for all, as :meth:`reports` takes them.
+            event_times: one time each or one for all, as for :meth:`reports`.
 
         Returns:
-            Shape (n,).
+            An array of shape (n,).
         """
         users = cast_column("user_id", _column(user_ids, len(user_ids), "user_ids"))
         if self.study.panel is None:
@@ -288,7 +289,7 @@ class Client:
         return in_turn(self.study.panel, self.attribute.name, users, times)
 
     def _check_turns(self, users: pa.Array, times: NDArray[np.int64] | None) -> None:
-        """Check that nobody answers in a window which the study's panel leaves out.
+        """Check that everybody answers in the window that the study's panel assigns.
 
         Raises:
             ValueError: if somebody does.
@@ -336,7 +337,7 @@ class Client:
         """User ids as bytes, n values; random ones if none are given.
 
         Raises:
-            ValueError: if one is missing or too long, or a device key cannot be of all of them.
+            ValueError: if one is missing or too long, or there are several for one device key.
         """
         if given is None:
             if self._device_key is not None and people > 1:
@@ -358,13 +359,13 @@ class Client:
 def versions_of_clients(
     study: Study, attribute: Attribute, service: str, version: str | None = None
 ) -> dict[int, ServiceVersion]:
-    """The versions of a service that its clients report to, by index: the one that a field names, or all.
+    """The versions of a service to which its clients report, by index: the one that a field names, or all.
 
     Args:
         study: the study.
         attribute: the attribute.
         service: one of its services.
-        version: a version, where a field tells versions apart; None for the first.
+        version: a version, if a field determines it; None for the first.
     """
     described = study.attributes[attribute.name].services[service]
     named = (version or next(iter(described.versions))) if described.fields else None
@@ -377,7 +378,7 @@ def records_of(table: pa.Table, users: Sequence[Any] | None = None) -> list[Repo
 
     Args:
         table: the reports; event times are milliseconds since 1970, or have that type.
-        users: the user ids as they were given; None for those of the table, with 16 bytes as a UUID.
+        users: the user ids in their original form; None for those of the table, with 16 bytes as a UUID.
     """
     columns = table.to_pydict()
     if "user_id" in columns:

@@ -1,4 +1,4 @@
-"""What a client must know of a study, as JSON: the client in JavaScript takes it as ``fromStudy``."""
+"""What a client must know about a study, as JSON: the input of ``fromStudy`` in the JavaScript client."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ldpbeam.study import Study
 
 
 def described_clients(study: Study) -> list[dict[str, Any]]:
-    """The clients of each service, or of each of its versions, in the study's order.
+    """The clients of each service, or of each version of it, in the study's order.
 
     Each has the names of the ``study``, ``attribute``, ``service`` and ``version``; the ``mechanism``,
-    ``epsilon``, ``options`` and ``domain``, and what clients remember, as a study has them; ``users``, which
-    is ``none`` where reports have no user id; the ``fields`` that are the same in all their reports, and the
-    names of those that each report ``needs`` besides. Clients of names that change from window to window are
+    ``epsilon``, ``options`` and ``domain``, and what clients remember, as in a study; ``users``, which is
+    ``none`` if reports have no user id; the ``fields`` that are the same in all their reports, and the names
+    of further ones that each report ``needs``. Clients of names that change from window to window are
     left out: they need the window's file.
     """
     written = json.loads(study.text)["attributes"]

@@ -1,4 +1,4 @@
-"""Times that a caller gives, as epoch milliseconds."""
+"""A caller's times as epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ldpbeam.schemas.reports import event_times
 from ldpbeam.schemas.reports.casts import cast_column
 from ldpbeam.windows import FAR
 
-#: What times may be, and how others get a zone.
+#: The allowed forms of times, and how to add a zone to others.
 WRITE = (
     "give times with a zone (in pandas .dt.tz_localize('UTC'), in polars .dt.replace_time_zone('UTC'), if "
     "they are in UTC), RFC 3339 text such as 2026-11-20T10:00:00Z, or milliseconds since 1970"
@@ -28,7 +28,7 @@ def milliseconds_of(time: datetime | str | int, name: str) -> int:
     """The epoch milliseconds of one time.
 
     Raises:
-        ValueError: if it has no zone, or is no plausible time; ``name`` is what the message calls it.
+        ValueError: if it has no zone, or is no plausible time; the message calls it ``name``.
     """
     try:
         given: Any = datetime.fromisoformat(time) if isinstance(time, str) else time
@@ -38,7 +38,7 @@ def milliseconds_of(time: datetime | str | int, name: str) -> int:
         raise ValueError(f"{name}={time!r} has no zone: {WRITE}")
     if isinstance(given, datetime):
         given = (given - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    # A truth value is an integer in Python. What is not a number compares as False with every bound.
+    # In Python a truth value is an integer, and NaN compares as False with every bound.
     if isinstance(given, bool) or not isinstance(given, int | float | np.integer) or not -FAR < given < FAR:
         raise ValueError(f"{name}={time!r} is no time: {WRITE}")
     milliseconds = int(given // 1)
@@ -66,7 +66,7 @@ def event_times_of(times: Any, rows: int) -> NDArray[np.int64]:
     Args:
         times: one time, or an array, a series or a list of times: with a zone, RFC 3339 text, or
             milliseconds.
-        rows: how many there must be.
+        rows: the required number of times.
 
     Raises:
         ValueError: if there are not this many, or one is no plausible time.

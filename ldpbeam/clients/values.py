@@ -1,4 +1,4 @@
-"""True values in natural units and names, checked and scaled as mechanisms take them."""
+"""True values in natural units and names, checked and scaled for mechanisms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ldpbeam.schemas.reports.casts import cast_column
 
 
 def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any] | KeyValuePairs:
-    """The values of n people as the attribute's mechanisms take them.
+    """The values of n people, as inputs of the attribute's mechanisms.
 
     Args:
         attribute: the attribute of the values.
@@ -62,7 +62,7 @@ def scaled_values(attribute: Attribute, values: Any, clip: bool) -> NDArray[Any]
 
 
 def scaled(domain: Domain, values: NDArray[Any] | KeyValuePairs) -> NDArray[Any] | KeyValuePairs:
-    """The values as mechanisms take them: numbers scaled to [0, 1], all others as they are."""
+    """The values as inputs of mechanisms: numbers are scaled to [0, 1], all others unchanged."""
     numbers = domain_of_numbers(domain)
     if isinstance(numbers, Numeric) and not isinstance(values, KeyValuePairs):
         return numbers.to_unit(values)
@@ -159,7 +159,7 @@ def _indexes(values: Any, names: Sequence[str], attribute: str, kind: str, kinds
     """
     given = array_of(values)
     if given is None:
-        # Of several types, or with text that is not UTF-8: what is no name may be anything.
+        # Values of several types, or text that is not UTF-8: anything may be there that is no name.
         values, allowed = list(values), set(names)
         given = pa.array([value if isinstance(value, str) and value in allowed else None for value in values])
     texts = cast_column("category", given)
@@ -201,14 +201,14 @@ def _pairs(values: Any, domain: KeyValues, name: str, clip: bool) -> KeyValuePai
 
 
 def _coordinates(values: Any, domain: Vector, name: str) -> Floats:
-    """Numbers of shape (n, coordinates), in the order of the study: by name where they have names.
+    """Numbers of shape (n, coordinates) in the order of the study, found by name if they have names.
 
     Raises:
         ValueError: if a coordinate is missing or unknown, or the shape is another.
     """
     people = _by_name(values) if isinstance(values, tuple) else values
     people = [_by_name(person) for person in people] if isinstance(people, list | tuple) else people
-    # A table of Arrow names its columns in one attribute, and those of pandas and polars in the other.
+    # Tables of Arrow have column names in one attribute, those of pandas and polars in the other.
     names = getattr(people, "column_names", getattr(people, "columns", None))
     if isinstance(people, Mapping):
         names = people
@@ -243,7 +243,7 @@ def _check_coordinates(names: Sequence[Any], domain: Vector, name: str) -> None:
     """Check that the names are those of the study's coordinates.
 
     Raises:
-        ValueError: if one is missing, unknown or there twice.
+        ValueError: if one is missing, unknown or duplicated.
     """
     given = set(names)
     missing = next((key for key in domain.coordinates if key not in given), None)

@@ -1,4 +1,4 @@
-"""``ldpbeam.difference``: two windows compared from their reports, each user's beside each other."""
+"""``ldpbeam.difference``: two windows compared from their reports, which are joined by user."""
 
 from __future__ import annotations
 
@@ -51,20 +51,21 @@ def difference(
     service: str | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Differences:
-    """The second of two windows minus the first, from their reports, brought together by user.
+    """The second of two windows minus the first, from their reports, joined by user.
 
-    It gives unbiased shares of categories and means of numbers, for each service (or version) separately. The
-    same people may have answered both windows: the variance is that of what each user adds to the difference
-    (:mod:`ldpbeam.over_time.joined_windows`), and at least that of the noise that the windows do not share.
+    It compares unbiased shares of categories and means of numbers, for each service (or version) separately.
+    The same people may have answered in both windows: the variance is that of each user's contribution to the
+    difference (:mod:`ldpbeam.over_time.joined_windows`), and at least that of noise that the windows do not
+    share.
 
     Args:
         study: the study, with windows.
-        reports: as :func:`ldpbeam.estimate` takes them; those of other windows are left out.
+        reports: as for :func:`ldpbeam.estimate`; those of other windows are left out.
         windows: the starts of two windows that do not overlap: times with a zone, RFC 3339 text or
             milliseconds since 1970.
         joined: whether they are the longer windows of the study's ``windows.joined``; a user then has a
             report in each window inside.
-        attribute: as :func:`ldpbeam.estimate` takes it, like the next two.
+        attribute: as for :func:`ldpbeam.estimate`, like the next two.
         service: likewise.
         columns: likewise.
 
@@ -117,12 +118,12 @@ class _Compared(NamedTuple):
         attribute: the attribute's name.
         label: the service, or ``service@version``.
         group: the group; None for reports without one, and for all others.
-        rest: whether it is all other groups.
+        rest: whether it is the group of all others.
         numbers: the names of the numbers.
         first: the numbers of the first window.
-        second: those of the second.
+        second: the numbers of the second window.
         errors: the standard errors of the differences.
-        bias: how far a number may be off because of its mechanism.
+        bias: the largest bias of a number by its mechanism.
     """
 
     attribute: str
@@ -137,7 +138,7 @@ class _Compared(NamedTuple):
 
     @property
     def family(self) -> str:
-        """What kind of numbers they are."""
+        """The kind of the numbers."""
         return "means" if list(self.numbers) == ["mean"] else "shares"
 
 
@@ -183,7 +184,7 @@ def _window(windows: Windows, start: int, joined: bool) -> Bounds:
 def _is_compared(attribute: Attribute, mechanism: Any) -> bool:
     if isinstance(mechanism, CategoricalMechanism):
         return mechanism.tells_supports
-    # On a scale, the mean of reports is not that of values.
+    # On a scale, the mean of reports is not the mean of values.
     plain = isinstance(attribute.domain, Numeric) and attribute.domain.scale is None
     return plain and isinstance(mechanism, UnbiasedMechanism)
 
@@ -191,7 +192,7 @@ def _is_compared(attribute: Attribute, mechanism: Any) -> bool:
 def _of_attribute(
     study: Study, attribute: Attribute, batches: Sequence[pa.RecordBatch], first: Bounds, second: Bounds
 ) -> Iterator[_Compared]:
-    """What the reports of both windows tell, by group and service, each user's first report in a window."""
+    """The numbers of both windows by group and service, from each user's first report in a window."""
     reports = gathered(attribute, batches)
     users, ids = codes_of(reports.users)
     later = ~Span(*second).outside(reports.times)
@@ -261,7 +262,7 @@ def _numbers(
 
 
 def _least_error(attribute: Attribute, index: int, noise: float, first: _Side, second: _Side) -> float:
-    """The standard error of a difference that comes from the noise which windows do not share.
+    """The standard error of a difference from noise that the windows do not share.
 
     Few users may seem to vary less, and equal reports not at all.
 
@@ -270,7 +271,7 @@ def _least_error(attribute: Attribute, index: int, noise: float, first: _Side, s
         index: the channel's index in ``attribute.versions``.
         noise: the least variance that the mechanism gives the number of one report.
         first: the reports of the first window.
-        second: those of the second.
+        second: the reports of the second window.
     """
     lifetime = attribute.versions[index].lifetime
     apart = 1.0 if lifetime is None else 2.0 - lifetime.chain.factor(2)

@@ -1,4 +1,4 @@
-"""What ``difference`` returns: numbers of two windows or groups, and the second minus the first."""
+"""The result of ``difference``: numbers of two windows or groups, and the second minus the first."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Differences:
     Attributes:
         numbers: one per number of each estimate that is on both sides.
         level: the level at which the intervals of a family, such as all means, hold together.
-        about: sentences on what the intervals are for, what is unknown, and what is not compared.
+        about: sentences about what the intervals cover, what is unknown, and what is not compared.
     """
 
     numbers: tuple[Difference, ...]
@@ -88,10 +88,10 @@ class Differences:
 
 
 def not_compared(comparison: Comparison, kind: str) -> Iterator[str]:
-    """Sentences on the estimates that have no difference.
+    """Sentences about the estimates without a difference.
 
     Args:
-        comparison: two windows or groups, compared.
+        comparison: the comparison of two windows or groups.
         kind: ``window`` or ``group``.
     """
     for keys, why in (

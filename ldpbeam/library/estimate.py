@@ -46,19 +46,19 @@ def estimate(
     Args:
         study: the study.
         reports: a table of pandas, polars or Arrow (anything with ``__arrow_c_stream__``), a dict of columns,
-            or an iterable of these or of single reports, as :meth:`ldpbeam.Client.report` gives them (dicts
-            or named tuples of single values). The columns are those of a file of reports: ``user_id``,
-            ``payload``, ``attribute``, ``service``, and where the study needs them ``event_time``,
+            or an iterable of these or of single reports, such as those of :meth:`ldpbeam.Client.report`
+            (dicts or named tuples of single values). The columns are those of a file of reports: ``user_id``,
+            ``payload``, ``attribute``, ``service``, and if the study needs them ``event_time``,
             ``report_id``, and the group and version fields. In a dict of columns, a text stands for a column
-            that has it in every row.
-            Payloads of several types (numbers and bytes) are best given as several tables.
-        counts: in place of ``reports``, a table of counts as a GROUP BY gives it: a row per attribute,
-            service, window, group and payload, with the number of its reports (docs/counts.md). The
-            estimates are those of the reports. Your query drops duplicates and late reports.
+            with the same text in every row. If payloads have several types (numbers and bytes), it is best to
+            give several tables.
+        counts: instead of ``reports``, a table of counts from a GROUP BY: a row per attribute, service,
+            window, group and payload, with the number of its reports (docs/counts.md). The estimates are
+            those of the reports. Your query must drop duplicates and late reports.
         attribute: the attribute of reports that do not name one; by default the study's, if it has only one.
         service: the service of reports that do not name one; by default the study's, if it has only one.
         columns: names of columns in the reports, by our names, where they differ: ``{"user_id": "uid"}``.
-        start: the first event time that counts, and with windows the start of the first whole window: a time
+        start: the first event time that counts; with windows, only whole windows from then on count. A time
             with a zone, RFC 3339 text, or milliseconds since 1970.
         stop: the first event time after the span.
 
@@ -71,8 +71,8 @@ def estimate(
         TypeError: if the reports are not a table, or ``study`` is not a Study.
         ValueError: if a column is missing, ``attribute`` or ``service`` is unknown, ``columns`` is invalid,
             ``start`` or ``stop`` is not a plausible time, no whole window lies between them, or windows
-            overlap too often to join users; or if there are counts, and reports or a span of time too, or a
-            row of the counts is impossible.
+            overlap too often to join users; or if counts are given with reports or a span of time, or a row
+            of the counts is impossible.
     """
     if not isinstance(study, Study):
         raise TypeError(
@@ -96,7 +96,7 @@ def estimate(
 
 
 def _estimates_of(study: Study, tally: Tally, span: Span) -> Estimates:
-    """The estimates of a tally; what a person should know is warned of, where the program asked for them."""
+    """The estimates of a tally, with warnings that point to the caller's line."""
     estimates, left_out = solved(study, tally.snapshots)
     tally.counts += left_out.items()
     counts = tally.accounting
@@ -130,7 +130,7 @@ def _span(study: Study, start: datetime | str | int | None, stop: datetime | str
     """The event times that count; with windows, the span of the whole windows inside.
 
     Raises:
-        ValueError: if one is no plausible time, ``start`` is not before ``stop``, or no whole window lies
+        ValueError: if one is not a plausible time, ``start`` is not before ``stop``, or no whole window lies
             between them.
     """
     first = -FAR if start is None else window_time(start, "start", study.clock)

@@ -1,4 +1,4 @@
-"""``ldpbeam.evaluate``: how accurate mechanisms and estimators are, tried on people who are drawn."""
+"""``ldpbeam.evaluate``: the accuracy of mechanisms and estimators on simulated people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Evaluated:
 
     Attributes:
         rows: for each population, mechanism, epsilon, number of people, estimate and kind of error, the
-            ``average`` of the absolute error over the trials, and its ``standard_error``, None of one trial.
+            ``average`` of the absolute error over the trials, and its ``standard_error`` (None for one
+            trial).
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -64,22 +65,21 @@ def evaluate(
     seed: int = 0,
     processes: int = 1,
 ) -> Evaluated:
-    """The errors of mechanisms and estimators, as ``ldpbeam evaluate`` computes them.
+    """The errors of mechanisms and estimators, as by ``ldpbeam evaluate``.
 
     Args:
         study: the study.
-        attribute: which attribute; by default the study's, if it has only one.
-        mechanisms: mechanisms that all services run, one after another, with fresh noise; by default the
-            study's.
-        estimators: estimators to use instead of the study's estimates.
-        epsilons: epsilons that all services have, one after another; by default the study's.
-        users: numbers of people.
-        populations: names of populations; by default all of them, or none where ``values`` are given.
-        values: values of people to draw from with replacement, as :meth:`ldpbeam.Client.reports` takes them.
-        trials: how often each combination is tried.
+        attribute: the attribute; by default the study's, if it has only one.
+        mechanisms: the mechanisms to try for all services, with fresh noise; by default the study's.
+        estimators: the estimators to use instead of the study's estimates.
+        epsilons: the epsilons to try for all services; by default the study's.
+        users: the numbers of people to try.
+        populations: names of populations; by default all of them, or none if ``values`` are given.
+        values: values of people to draw from with replacement, as for :meth:`ldpbeam.Client.reports`.
+        trials: the number of trials of each combination.
         seed: the first seed of people and reports.
-        processes: how many processes compute. With more than one, mechanisms and estimators registered in a
-            notebook are unknown to them.
+        processes: the number of processes. If there are several, they do not know mechanisms and estimators
+            that a notebook registered.
 
     Raises:
         ValueError: if the study, or its attribute, does not allow what is asked.
@@ -120,12 +120,12 @@ TITLES = {
 def charts_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, altair.FacetChart]:
     """A chart of each kind of error.
 
-    The error is a line per mechanism and estimate over epsilon, or over the number of people where there is
-    one epsilon only, with a bar of one standard error to each side. Populations stand side by side, and
-    numbers of people below each other.
+    A line per mechanism and estimate shows the error over epsilon, or over the number of people if there is
+    only one epsilon, with bars of one standard error to each side. Populations are side by side, and numbers
+    of people below each other.
 
     Args:
-        rows: those of :func:`~ldpbeam.trials.evaluation.summarised`.
+        rows: the rows of :func:`~ldpbeam.trials.evaluation.summarised`.
     """
     import altair as alt
 
@@ -137,7 +137,7 @@ def charts_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, altair.FacetChart]
             {
                 **row,
                 "of": f"{row['mechanism']}, {row['estimate']}" if several else row["estimate"],
-                # The axis is logarithmic: it shows no zero.
+                # A logarithmic axis has no zero.
                 "low": max(row["average"] - (row["standard_error"] or 0.0), row["average"] / 10.0),
                 "high": row["average"] + (row["standard_error"] or 0.0),
             }

@@ -18,7 +18,8 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: The width of a figure in pixels.
 _WIDTH = 760
-#: What ends a script element, or starts a comment or a script in it: Altair writes a chart into one as it is.
+#: Text that ends a script element, or starts a comment or a script in it: Altair writes charts into one
+#: unescaped.
 _OF_SCRIPTS = re.compile("<(?=[!/s])", re.IGNORECASE)
 
 
@@ -29,8 +30,8 @@ def chart(
 
     Args:
         estimates: the estimates.
-        clock: by which charts show times; None for UTC.
-        events: times that are marked, by name, in epoch milliseconds.
+        clock: the clock by which charts show times; None for UTC.
+        events: times to mark, by name, in epoch milliseconds.
 
     Raises:
         ValueError: if no estimate has anything to show.
@@ -47,5 +48,5 @@ def chart(
         raise ValueError("there is nothing to show: no estimate has a distribution, frequencies or a mean")
     whole = alt.vconcat(*figures).resolve_scale(color="independent", shape="independent")
     spelled = json.dumps(safe({**whole.to_dict(validate=False), "config": theme()}))
-    # A word joiner has no width, so that a reader sees the same text.
+    # A word joiner has no width, so a reader sees the same text.
     return alt.VConcatChart.from_json(_OF_SCRIPTS.sub("<\u2060", spelled), validate=False)

@@ -1,4 +1,4 @@
-"""What :func:`ldpbeam.estimate` returns: estimates, and what became of every report."""
+"""The result of :func:`ldpbeam.estimate`: estimates, and what became of every report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-#: Which table: one row per estimate, per value bucket, category or key of each, or per number of a pair.
+#: Tables: one row per estimate; per value bucket, category or key of each; or per number of a pair.
 Which = Literal["estimates", "shares", "pairs"]
 
 
@@ -75,7 +75,7 @@ class Estimates:
         """The estimates with this name, attribute and group; None matches everything.
 
         Raises:
-            ValueError: if there are none; the text lists what there is.
+            ValueError: if there are none; the message lists what there is.
         """
         wanted = {"name": name, "attribute": attribute, "group": group}
         fields = {key: value for key, value in wanted.items() if value is not None}
@@ -103,14 +103,15 @@ class Estimates:
 
         The intervals are for the people who reported on each side; ``about`` of the result says what is
         unknown, and which estimates are on one side only. :func:`ldpbeam.difference` reads the reports of
-        both windows, and accounts for what the reports of one user have in common.
+        both windows, and accounts for the dependence between the reports of one user.
 
         Args:
             windows: the starts of two windows, times with a zone, RFC 3339 text or milliseconds since 1970.
             groups: two groups; None for the reports without one.
 
         Raises:
-            ValueError: if there is no such window or group, both are the same, or not just one pair is given.
+            ValueError: if there is no such window or group, both are the same, or both pairs or none are
+            given.
         """
         if (windows is None) == (groups is None):
             raise ValueError("give two windows, or two groups")
@@ -127,11 +128,11 @@ class Estimates:
         return Differences(between.comparison.differences, between.level, (*between.sentences, *left_out))
 
     def records(self) -> list[dict[str, Any]]:
-        """The estimates as the lines of ``estimates.jsonl`` have them, without the name of a run."""
+        """The estimates as lines of ``estimates.jsonl``, without the name of a run."""
         return [json_fields(record) for record in self.estimates]
 
     def summary(self) -> str:
-        """A table of the estimates, what became of every report, and why some could not be used, as text."""
+        """Text with a table of the estimates, what became of every report, and why some could not be used."""
         # A program that prints no table does without rich.
         from ldpbeam.answers.tables import summary_text
 

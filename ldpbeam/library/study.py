@@ -12,9 +12,9 @@ from ldpbeam.schemas.study import yaml_file
 
 
 class Study(values.Study):
-    """What is being estimated and how; the base class has its attributes.
+    """What to estimate and how; the base class has its attributes.
 
-    The base class is a plain value, which workers receive. This class adds ways to create one.
+    The base class is a plain value for workers. This class adds ways to create one.
     """
 
     @classmethod
@@ -33,7 +33,7 @@ class Study(values.Study):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any] | None = None, /, **keys: Any) -> Self:
-        """The study in Python values that are nested as in a study file, given as ``dict`` takes them.
+        """The study from Python values, nested as in a study file, with the arguments of ``dict``.
 
         Args:
             values: the study's keys: ``study``, ``attributes``, ``windows``, ...
@@ -50,7 +50,7 @@ class Study(values.Study):
 
 
 def study_of(given: values.Study | str | os.PathLike[str] | Mapping[str, Any]) -> values.Study:
-    """A study as it is, or from a path, a text, or a mapping.
+    """A study unchanged, or from a path, a text, or a mapping.
 
     Raises:
         ldpbeam.StudyError: if it is not a valid study.

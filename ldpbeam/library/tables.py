@@ -1,4 +1,4 @@
-"""Tables of other libraries: of reports, as the decoded batches that a file would give, and of counts."""
+"""Tables of other libraries: of reports, as decoded batches like those from a file, and of counts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _WANTED = "give a table of pandas, polars or Arrow, a dict of columns, or an ite
 def decoded_batches(reports: Any, wanted: Columns) -> Iterator[pa.RecordBatch]:
     """The decoded batches of one table of reports, or of an iterable of tables and single reports.
 
-    ``position`` in a batch is the table's place among them, and ``row`` the row in that table. Reports that
-    follow each other make a table.
+    ``position`` in a batch is the table's place among them, and ``row`` the row in that table. Successive
+    single reports make a table.
 
     Raises:
         TypeError: if it is not a table.
@@ -47,7 +47,7 @@ def decoded_batches(reports: Any, wanted: Columns) -> Iterator[pa.RecordBatch]:
 
 
 def _tables(reports: Any) -> Iterator[Any]:
-    """Each table, as it was given; reports that follow each other are one list of dicts."""
+    """Each table unchanged; successive single reports become one list of dicts."""
     if (
         isinstance(reports, Mapping | str | bytes)
         or hasattr(reports, "__arrow_c_stream__")
@@ -83,7 +83,7 @@ _Part = tuple[Mapping[str, pa.Array], Mapping[str, str], NDArray[np.int64]]
 
 
 def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
-    """The columns that are read of a table, in parts whose payloads are of one type."""
+    """The needed columns of a table, in parts whose payloads are of one type."""
     if isinstance(table, list):
         _check_names(list(dict.fromkeys(str(name) for record in table for name in record)), wanted, {})
         for kept in by_payload(table, wanted.fields["payload"]):
@@ -97,7 +97,7 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
     try:
         reader = pa.RecordBatchReader.from_stream(table)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-        # pandas cannot hand on a column of objects of several types, or with one that Arrow cannot hold.
+        # pandas cannot export a column of objects of several types, or of a type that Arrow cannot hold.
         reader = None
     if reader is None or OBJECT in map(str, getattr(table, "dtypes", ())):
         if not hasattr(table, "columns"):
@@ -147,10 +147,10 @@ def _array(values: Any, rows: int) -> pa.Array | None:
 
 
 def _check_names(names: Sequence[str], wanted: Columns, metadata: Mapping[str, str]) -> None:
-    """See that a table has the columns that every report needs, or a constant in their place, and none twice.
+    """Check that a table has each column that reports need, or a constant for it, and none twice.
 
     Raises:
-        ValueError: if one is missing, where the text names the column that is probably meant, or there twice.
+        ValueError: if one is missing, with the column that is probably meant, or if there are two.
     """
     constants = {
         "attribute": metadata.get(ATTRIBUTE_KEY, wanted.attribute),

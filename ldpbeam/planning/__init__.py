@@ -1,1 +1,1 @@
-"""A wing that nobody imports: how precise estimates will be, before any report is collected."""
+"""A wing that no other room imports: how precise estimates will be, before any report is collected."""

@@ -1,9 +1,9 @@
 """How far fake users can move an estimate that is a mean of one number per report.
 
-If m of n users are fake, the expected estimate moves from that of the honest people by m/n times the distance
-of the fake reports' numbers from it, times their weight over that of an honest report. This is bounded,
-whatever the honest people have and the fake users send. Estimators that are no such means (EM, EMS, ``auto``)
-have no such bound.
+If m of n users are fake, the expected estimate moves away from that of the honest people: by m/n times the
+distance of the fake reports' numbers from it, times their weight relative to an honest report. This is
+bounded, whatever honest people have and fake users send. Estimators that are not such means (EM, EMS,
+``auto``) have no such bound.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ldpbeam.estimators.channel_means import extremes, least_noise, noise_at
 from ldpbeam.mechanisms import CategoricalMechanism, Mechanism, UnbiasedMechanism
 from ldpbeam.mechanisms.categories.mechanism import MOST_TRIED
 
-#: Estimators whose mean, or whose shares, are a mean over reports; and the projection of such shares.
+#: Estimators whose mean is a mean over reports; those whose shares are; and the projection of such shares.
 MEANS, SHARES, PROJECTED = ("ivw", "ua"), ("inversion",), ("norm_sub",)
 
 
 class _Report(NamedTuple):
-    """What a false report of one version does.
+    """The effect of a false report of one version.
 
     Attributes:
-        reach: the largest distance of what it says from what honest people have; infinite without a bound.
+        reach: the largest distance of its number from that of honest people; infinite without a bound.
         least: the least noise of the version's reports, over all values.
-        most: the greatest.
+        most: the greatest noise of the version's reports.
     """
 
     reach: float
@@ -41,9 +41,9 @@ class _Report(NamedTuple):
 def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> float | None:
     """The most by which fake users move an estimate, divided by their share of all users.
 
-    Of a number, it is the mean that moves, in the attribute's unit; of categories, any one share. Everybody
-    reports once to each of the services, and honest people to the last of its versions. Fake users may report
-    to any version, or to one service alone.
+    For numbers, the mean moves, in the attribute's unit; for categories, any one share. Everybody reports
+    once to each of the services, honest people to its last version. Fake users may report to any version, or
+    to one service alone.
 
     Returns:
         None for an estimator without such a bound, or with too many categories to try every report.
@@ -57,12 +57,12 @@ def influence(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
         if not all(math.isfinite(report.reach) for report in reports):
             return None
         *older, newest = reports
-        # A report weighs one over its noise, so that one of a version with less noise counts as several.
+        # A report's weight is one over its noise, so one of a version with less noise counts as several.
         heavier = [report.reach * max(1.0, newest.most / report.least) for report in older]
         of_services.append(newest._replace(reach=max([newest.reach, *heavier])))
     reaches, least, most = np.array(of_services).T
-    # The weights of services depend on the values that people have. For ua users have one weight, also those
-    # who report to the noisiest service alone.
+    # The weights of services depend on people's values. For ua all users have one weight, even those who
+    # report to the noisiest service alone.
     moved = max(
         float(np.average(reaches, weights=np.where(reaches >= reach, 1.0 / least, 1.0 / most)))
         for reach in reaches
@@ -79,20 +79,20 @@ def _report(attribute: Attribute, mechanism: Mechanism, estimator: str, *, alone
         reach = _of_mean(mechanism, attribute.buckets)
         return _Report(reach, 1.0, 1.0) if estimator == "ua" else _Report(reach, least, most)
     if categories and estimator in SHARES + PROJECTED and isinstance(mechanism, CategoricalMechanism):
-        # Where no user answers two services, the weights have the sampling variance of a share, too.
+        # If no user answers two services, the weights also have the sampling variance of a share.
         variance = mechanism.frequency_variance + alone * (1.0 - 1.0 / mechanism.size) / mechanism.size
         return _Report(_of_shares(mechanism, together=estimator in PROJECTED), variance, variance)
     return _Report(math.inf, 1.0, 1.0)
 
 
 def _of_mean(mechanism: UnbiasedMechanism, resolution: int) -> float:
-    """The largest distance of a report's number and the mean of honest people, which lies in [0, 1]."""
+    """The largest distance between a report's number and the mean of honest people, which lies in [0, 1]."""
     least, most = extremes(mechanism, resolution)
     return max(most, 1.0 - least)
 
 
 def _of_shares(mechanism: CategoricalMechanism, *, together: bool) -> float:
-    """The largest distance of a report's share of a category and that of honest people, in [0, 1].
+    """The largest distance between a report's share of a category and that of honest people, in [0, 1].
 
     With ``together`` it is the root of the sum of squares over categories. The projection on the
     distributions moves no two points apart, so no share of Norm-Sub moves further.

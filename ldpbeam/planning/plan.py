@@ -44,7 +44,7 @@ def plan_command(options: argparse.Namespace) -> int:
 
 
 def _notes(study: Study, wanted: set[str], planned: list[Planned], users: int) -> Iterator[str]:
-    """What the table's numbers mean, and what has none."""
+    """What the table's numbers mean, and which estimates have none."""
     yield (
         "Everybody reports to every service, to the last of its versions. Errors are relative to the people "
         "who report."
@@ -79,7 +79,7 @@ def _notes(study: Study, wanted: set[str], planned: list[Planned], users: int) -
 
 
 def _detail(line: Planned) -> str:
-    """What an estimate of numbers can show."""
+    """The detail that an estimate of numbers can show."""
     widths = (f"{_number(width)} ({name})" for name, width in line.certain_widths.items())
     return (
         f"{line.attribute!r}, {line.estimate}: reports of {line.users:,} people show no detail finer than "

@@ -1,4 +1,4 @@
-"""Plans: the errors that the estimates of a study will have, by formula."""
+"""Plans: the expected errors of a study's estimates, by formula."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Planned:
         attribute: the attribute, or ``attribute.coordinate`` of a vector.
         estimate: the estimate's name in the study.
         estimator: its estimator.
-        quantity: what the error is of.
-        users: how many people report.
+        quantity: the quantity that has the error.
+        users: the number of people who report.
         error: the standard error with these people, for the least favourable of a few populations.
-        least_error: the same for the most favourable one.
-        users_for_error: how many people the wanted error needs; None without a wanted error, or if it needs
-            more than 1,000,000,000,000.
+        least_error: the same for the most favourable population.
+        users_for_error: the number of people that the wanted error needs; None without a wanted error, or if
+            it needs more than 1,000,000,000,000.
         source: how the error was computed.
         one_percent_fake: the most by which a share of 1% of fake users moves the estimate, in the unit of the
-            error; m of n fake users move it by 100 m/n times that. None if there is no such bound, as where a
-            user may count several times, or if there are too many categories to compute it.
+            error; m of n fake users move it by 100 m/n times that. None if there is no such bound, such as if
+            a user may count several times, or if there are too many categories to compute it.
         finest_detail: the finest detail of numbers that the reports show, as a part of the range; None for
-            others, and where it is not known.
-        certain_widths: how wide the certain intervals of quantiles and of ranges are expected to be, by name.
+            other domains, and if it is unknown.
+        certain_widths: the expected widths of the certain intervals of quantiles and of ranges, by name.
     """
 
     attribute: str
@@ -59,8 +59,8 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
     Args:
         study: the study.
         wanted: the attributes to plan for.
-        users: how many people report.
-        error: also say how many people this error needs; None for not.
+        users: the number of people who report.
+        error: also compute how many people this error needs; None for no such number.
     """
     for name in study.estimated:
         if attribute_of(name) not in wanted:
@@ -70,12 +70,12 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
             expected = precision(attribute, asked.estimator, asked.services)
             if expected is None:
                 continue
-            # Honest people draw a coordinate, and fake users can all name the same one.
+            # Honest people draw a coordinate, but fake users can all name the same one.
             crowd = sum(attribute_of(other) == attribute_of(name) for other in study.estimated)
             root = math.sqrt(crowd)
             expected = replace(expected, best=root * expected.best, worst=root * expected.worst)
             least, most = expected.error(users)
-            # A user who counts several times has no bound.
+            # There is no bound if a user may count several times.
             moved = influence(attribute, asked.estimator, asked.services) if attribute.group_users else None
             yield Planned(
                 attribute=name,
@@ -92,7 +92,7 @@ def computed(study: Study, wanted: set[str], users: int, error: float | None) ->
 
 
 def detailed(study: Study, line: Planned) -> Planned:
-    """A line with what the estimate's reports show of the distribution of numbers."""
+    """A line with the detail of the distribution of numbers that its reports can show."""
     attribute = study.attribute(line.attribute)
     asked, summary = (
         study.described(line.attribute).estimates[line.estimate],

@@ -1,6 +1,6 @@
 """How precise an estimate can be, before any report is collected: standard errors from Fisher information.
 
-A standard error here is that of the perturbation: relative to the mean, or to the share, of the people who
+A standard error here is that of the perturbation: the truth is the mean, or the share, of the people who
 report. It falls with the square root of the number of people.
 """
 
@@ -24,7 +24,7 @@ from ldpbeam.resolution import populations
 MOST_BUCKETS = 256
 #: With more bins than this, Fisher information takes minutes.
 MOST_BINS = 1024
-#: Reports tell nothing of a direction with less than this share of the greatest information.
+#: A direction with less than this share of the greatest information counts as one without any.
 NOTHING = 1e-9
 #: Estimators whose mean is the mean of unbiased reports.
 OF_UNBIASED_REPORTS = ("ivw", "ua", "uwa")
@@ -35,9 +35,9 @@ class Precision:
     """The standard error of one quantity, times the square root of the number of people.
 
     Attributes:
-        quantity: what is estimated: ``mean``, or ``rare share``, of a category that few have.
-        best: for the population where it is least, in the attribute's unit.
-        worst: for the population where it is greatest, of a few named ones.
+        quantity: the estimated quantity: ``mean``, or ``rare share`` (of a category that few people have).
+        best: the error for the most favourable of a few populations, in the attribute's unit.
+        worst: the error for the least favourable one.
         source: how it was computed, in words.
     """
 
@@ -75,7 +75,7 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
     newest = list(map(attribute.newest, services))
     if isinstance(attribute.domain, Categories):
         return _of_shares(attribute, newest)
-    # On a scale an unbiased mean has many times the error of what auto estimates.
+    # On a scale, an unbiased mean has many times the error of auto's mean.
     if not isinstance(attribute.domain, Numeric) or attribute.domain.scale:
         return None
     mechanisms = [attribute.versions[index].mechanism for index in newest]
@@ -90,7 +90,7 @@ def precision(attribute: Attribute, estimator: str, services: Sequence[str]) -> 
         bins = math.lcm(*(mechanism.granularity for mechanism in mechanisms))
         if bins > MOST_BINS:
             return None
-        # Mechanisms with bins need a multiple of their number.
+        # Mechanisms with bins need a multiple of the number of bins.
         buckets = bins * max(min(attribute.value_buckets, MOST_BUCKETS) // bins, 1)
         variances = [_of_likelihood(attribute, newest, weights) for weights in populations(buckets)]
         source = "Fisher information of the reports"
@@ -125,10 +125,10 @@ def _of_likelihood(attribute: Attribute, versions: Sequence[int], weights: Float
 
     With shares w of the value buckets and channels C, the Fisher information of one report per service is
     J = sum of C' diag(1 / Cw) C. An unbiased estimate of a'w, where a'w = 0, has at least the variance
-    a' J^-1 a (Cramer and Rao). As shares sum to one, the bound is the same without what a row of C has in
-    common, which has nearly all of J at a small epsilon. Directions of which the reports tell nothing, such
-    as where a value lies in its bin, are left out. Of the bound, a'diag(w)a / services is the variance of the
-    people who were asked, and the rest is the perturbation's.
+    a' J^-1 a (Cramer and Rao). As shares sum to one, the bound does not change if the mean of each row of C
+    is subtracted, which is nearly all of J at a small epsilon. Directions without information, such as the
+    place of a value in its bin, are left out. The bound includes a'diag(w)a / services, the variance of the
+    people who were asked; the rest is that of the perturbation.
     """
     buckets = len(weights)
     information = np.zeros((buckets, buckets))

@@ -1,1 +1,1 @@
-"""People who are drawn, what they send, and how far estimates are from them."""
+"""Simulated people, their reports, and the errors of estimates from these."""

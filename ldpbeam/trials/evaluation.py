@@ -24,7 +24,7 @@ from ldpbeam.study import Study
 from ldpbeam.trials.populations import names_for
 from ldpbeam.trials.trial import Draw, of_population, trial, untried
 
-#: The word for people from a file, in the place of a population's name.
+#: The name of the population that is drawn from a file.
 DATA = "data"
 
 
@@ -33,9 +33,9 @@ class Case(NamedTuple):
 
     Attributes:
         population: the name of a population, or :data:`DATA`.
-        mechanism: the mechanism of every service; None for the study's own.
-        epsilon: the epsilon of every service; None for the study's own.
-        users: how many people report.
+        mechanism: the mechanism of every service; None for those of the study.
+        epsilon: the epsilon of every service; None for those of the study.
+        users: the number of people who report.
         seed: the seed of people and reports.
     """
 
@@ -48,12 +48,12 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is evaluated.
+    """The plan of an evaluation.
 
     Attributes:
         attribute: the attribute's name.
-        studies: the study of each mechanism and epsilon; None is for the study's own.
-        draws: how to draw people, by the population's name.
+        studies: the study for each mechanism and epsilon; None stands for those of the study.
+        draws: a function that draws people, by the population's name.
         cases: all trials, in the order of the table.
     """
 
@@ -74,7 +74,7 @@ Errors = Mapping[str, Mapping[str, float]]
 def _resampled(
     values: NDArray[Any] | KeyValuePairs, people: int, rng: np.random.Generator
 ) -> NDArray[Any] | KeyValuePairs:
-    """So many of the people of a file, drawn with replacement."""
+    """People drawn with replacement from those of a file."""
     return values[rng.integers(0, len(values), people)]
 
 
@@ -91,9 +91,9 @@ def study_with(
     Args:
         study: the study.
         attribute: the name of the attribute, or of a pair, of which only the epsilon can change.
-        mechanism: that of every service, with fresh noise, its own options and the epsilon of the service's
-            last version; None for no change.
-        epsilon: that of every service and version; None for no change.
+        mechanism: the mechanism for every service, with fresh noise, default options and the epsilon of the
+            service's last version; None for no change.
+        epsilon: the epsilon for every service and version; None for no change.
         estimators: one estimate by each of these; empty for no change.
 
     Raises:
@@ -144,11 +144,11 @@ def evaluation(
         name: an attribute of :func:`attribute_in`.
         users: numbers of people.
         seeds: the seeds of the trials.
-        populations: names of populations; empty for all of them, or for none where there are values.
-        values: those of people to draw from, on the mechanisms' scale; None for none.
-        epsilons: each is the epsilon of all services in turn; empty for the study's own.
-        mechanisms: each is the mechanism of all services in turn; empty for the study's own.
-        estimators: estimates by these, instead of the study's; empty for the study's.
+        populations: names of populations; empty for all of them, or for none if there are values.
+        values: the values of people to draw from, on the mechanisms' scale; None for none.
+        epsilons: the epsilons to try for all services; empty for those of the study.
+        mechanisms: the mechanisms to try for all services; empty for those of the study.
+        estimators: the estimators to use instead of the study's estimates; empty for these.
 
     Raises:
         StudyError: if the study, or its attribute, does not allow what is asked.
@@ -156,7 +156,7 @@ def evaluation(
     compiled = study.attribute(name)
     if isinstance(compiled.domain, Pair) and (mechanisms or estimators):
         raise StudyError(f"{name!r} is a pair: other epsilons can be tried, and its attributes each alone")
-    # With other mechanisms, their studies are refused below.
+    # If other mechanisms cannot be tried, their studies are refused below.
     for estimator in () if mechanisms else estimators:
         try:
             check(estimator, compiled, compiled.services, {})
@@ -192,7 +192,7 @@ def evaluation(
 
 
 def attribute_in(study: Study, asked: str | None) -> str:
-    """The name of the attribute that is evaluated.
+    """The name of the attribute to evaluate.
 
     Raises:
         StudyError: if none is asked for and there are several, if there is no such attribute, or if it cannot
@@ -216,7 +216,7 @@ def run(wanted: Evaluation, processes: int, done: Callable[[int], None] = lambda
 
     Args:
         wanted: the evaluation.
-        processes: how many processes compute, one or more.
+        processes: the number of processes, one or more.
         done: called after each trial with the number of trials done.
 
     Raises:
@@ -241,7 +241,7 @@ def _computed(wanted: Evaluation, processes: int) -> Iterator[tuple[Case, Errors
         for case in cases:
             yield case, _one(wanted, case)
         return
-    # The largest first, so that no process is left with one at the end.
+    # The largest come first, so that no process is alone with one at the end.
     largest = sorted(cases, key=lambda case: -case.users)
     with closing(results_of(_one, wanted, largest, min(processes, len(cases)))) as computed:
         for index, errors in computed:

@@ -1,4 +1,4 @@
-"""Synthetic populations: those of the papers' experiments, as far as the papers specify them, and others."""
+"""Synthetic populations: those of the papers' experiments, as far as these specify them, and others."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def of_pair(correlation: float, pair: Pair, people: int, rng: np.random.Generato
 
 
 def falling(categories: int, people: int, rng: np.random.Generator) -> Integers:
-    """Category indexes, shape (people,): shares fall by the same factor from one to the next, exp(6) in all.
+    """Category indexes, shape (people,): shares fall by one factor from each to the next, by exp(6) in all.
 
     A fixed seed shuffles the shares over the categories, so neighbours have nothing in common.
     """
@@ -217,7 +217,7 @@ def drawn(name: str, domain: Domain, people: int, rng: np.random.Generator) -> N
     Args:
         name: one of :func:`names_for` the domain.
         domain: the domain of the values.
-        people: how many people to draw.
+        people: the number of people to draw.
         rng: the source of randomness.
 
     Returns:

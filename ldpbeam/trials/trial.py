@@ -21,7 +21,7 @@ from ldpbeam.statistics import Answers, Statistic, merge, tally
 from ldpbeam.study import Study
 from ldpbeam.trials.populations import drawn
 
-#: This many people report at once, so that the memory of a trial does not grow with the people.
+#: The number of people who report at once, which limits the memory of a trial's reports.
 AT_ONCE = 250_000
 
 
@@ -34,7 +34,7 @@ def untried(attribute: Attribute) -> str | None:
     return None
 
 
-#: Draws the values of this many people, on the mechanisms' scale.
+#: A function that draws the values of a number of people, on the mechanisms' scale.
 Draw = Callable[[int, np.random.Generator], NDArray[Any] | KeyValuePairs]
 
 
@@ -46,7 +46,7 @@ def of_population(study: Study, name: str, population: str) -> Draw:
 def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[str, dict[str, float]]:
     """The errors of each estimate of an attribute, by the estimate's name.
 
-    Everybody reports to every service, to the last of its versions.
+    Everybody reports to the last version of every service.
 
     Args:
         study: the study.
@@ -57,11 +57,11 @@ def trial(study: Study, name: str, draw: Draw, users: int, seed: int) -> dict[st
 
     Returns:
         The errors of :func:`~ldpbeam.answers.truth.errors_of` and
-        :func:`~ldpbeam.answers.truth.errors_of_papers`; of a pair those of
+        :func:`~ldpbeam.answers.truth.errors_of_papers`; for a pair those of
         :func:`~ldpbeam.answers.truth.errors_of_pair`.
     """
     attribute = study.attribute(name)
-    # No place has a name before there are windows.
+    # Without windows, places have no names.
     described = {key: replace(value, candidates=None) for key, value in study.attributes.items()}
     study = replace(study, attributes=described)
     rng = np.random.default_rng(seed)
@@ -107,7 +107,7 @@ def _parts(
 
 
 def _columns(domain: Domain, values: Any) -> list[Any]:
-    """The values of both attributes of a pair, of which categories are whole numbers; else the values."""
+    """The values of both attributes of a pair, with categories as whole numbers; else the values alone."""
     if not isinstance(domain, Pair):
         return [values]
     return [
