@@ -16,7 +16,7 @@ from ldpbeam import joint_cells
 from ldpbeam.attributes import Attribute
 from ldpbeam.domains import Integers
 from ldpbeam.mechanisms import Mechanism, UnbiasedMechanism
-from ldpbeam.statistics import Moments, Statistic, empty, has_tail
+from ldpbeam.statistics import Answers, Moments, Statistic, empty, has_tail, joint_digits
 
 
 def tally_each(attribute: Attribute, version: int, payloads: NDArray[Any]) -> Iterator[Statistic]:
@@ -78,14 +78,10 @@ def _moments(attribute: Attribute, version: int, payloads: NDArray[Any]) -> Iter
         )
 
 
-def _joint_cells(attribute: Attribute, version: int, payloads: NDArray[Any]) -> Iterator[Integers]:
-    reports, channel = len(payloads), attribute.versions[version]
-    if channel.service not in attribute.joint_services:
-        yield from [joint_cells.NONE] * reports
-        return
-    digits = [np.zeros(reports, dtype=np.int64) for _ in attribute.joint_services]
-    (first,) = (first for index, first, _ in attribute.axis(channel.service) if index == version)
-    buckets = channel.mechanism.bucketise(payloads, attribute.joint_resolution(version))
-    digits[attribute.joint_services.index(channel.service)] = first + buckets
+def _joint_cells(attribute: Attribute, version: int, payloads: NDArray[Any]) -> list[Integers]:
+    reports = len(payloads)
+    if attribute.versions[version].service not in attribute.joint_services:
+        return [joint_cells.NONE] * reports
+    digits = joint_digits(attribute, reports, [Answers(version, np.arange(reports), payloads)])
     cells = joint_cells.indexes(attribute.joint_shape, digits)
-    yield from (cells[row : row + 1] for row in range(reports))
+    return [cells[row : row + 1] for row in range(reports)]

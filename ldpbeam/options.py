@@ -47,15 +47,9 @@ class Range:
         """As in: above 0 and at most 1; from 2 to 65536."""
         if self.least is not None and self.most is not None:
             return f"from {_shown(self.least)} to {_shown(self.most)}"
-        if self.least is not None and self.below is not None:
-            return f"from {_shown(self.least)} to below {_shown(self.below)}"
-        ends = [
-            "" if self.above is None else f"above {_shown(self.above)}",
-            "" if self.least is None else f"from {_shown(self.least)}",
-            "" if self.most is None else f"at most {_shown(self.most)}",
-            "" if self.below is None else f"below {_shown(self.below)}",
-        ]
-        return " and ".join(filter(None, ends))
+        ends = {"above": self.above, "from": self.least, "at most": self.most, "below": self.below}
+        words = [f"{word} {_shown(end)}" for word, end in ends.items() if end is not None]
+        return (" and " if self.least is None else " to ").join(words)
 
 
 def _shown(end: float) -> str:

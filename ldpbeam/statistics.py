@@ -258,6 +258,11 @@ def _joint_histogram(
 ) -> tuple[Integers, Integers]:
     if not attribute.joint_services:
         return joint_cells.NONE, joint_cells.NONE
+    return joint_cells.histogram(attribute.joint_shape, joint_digits(attribute, users, answers))
+
+
+def joint_digits(attribute: Attribute, users: int, answers: Sequence[Answers]) -> list[Integers]:
+    """Each user's place on each axis of the joint histogram, arrays of shape (users,)."""
     digits = [np.zeros(users, dtype=np.int64) for _ in attribute.joint_services]
     by_version = {answer.version: answer for answer in answers}
     for service, digit in zip(attribute.joint_services, digits, strict=True):
@@ -267,7 +272,7 @@ def _joint_histogram(
                 resolution = attribute.joint_resolution(index)
                 for part in in_cache(len(answer.rows)):
                     digit[answer.rows[part]] = first + mechanism.bucketise(answer.payloads[part], resolution)
-    return joint_cells.histogram(attribute.joint_shape, digits)
+    return digits
 
 
 def _moments(

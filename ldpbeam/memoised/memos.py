@@ -39,17 +39,13 @@ def check_device_key(key: object) -> bytes:
     Raises:
         ValueError: if it is not bytes, or shorter than 16.
     """
-    if not isinstance(key, bytes):
-        raise ValueError(
-            f"device_key must be {SHORTEST_DEVICE_KEY} random bytes or more, found {type(key).__name__}: "
-            "os.urandom(32) makes one, which the device keeps"
-        )
-    if len(key) < SHORTEST_DEVICE_KEY:
-        raise ValueError(
-            f"device_key must be {SHORTEST_DEVICE_KEY} random bytes or more, found {len(key)}: "
-            "os.urandom(32) makes one, which the device keeps"
-        )
-    return key
+    if isinstance(key, bytes) and len(key) >= SHORTEST_DEVICE_KEY:
+        return key
+    found = len(key) if isinstance(key, bytes) else type(key).__name__
+    raise ValueError(
+        f"device_key must be {SHORTEST_DEVICE_KEY} random bytes or more, found {found}: os.urandom(32) makes "
+        "one, which the device keeps"
+    )
 
 
 def draws_of(key: bytes, text: bytes, count: int) -> Integers:
