@@ -1,1 +1,1 @@
-"""The command ``ldpbeam``, which knows its commands by name: nothing here imports one."""
+"""The command ``ldpbeam``, which knows its commands by name and imports none of them."""

@@ -16,9 +16,9 @@ _Value = TypeVar("_Value")
 _Number = TypeVar("_Number", int, float)
 #: The program name of the parser of Beam's options. Its errors do not point to --help, which Beam lacks.
 _BEAM = "beam"
-#: The runner that is this process, which knows no option of Beam.
+#: The runner in this process, which has no options of Beam.
 LOCAL = "local"
-#: How argparse says which options are missing.
+#: The message of argparse about missing options.
 _REQUIRED = re.compile("the following arguments are required: (.*)|one of the arguments (.*) is required")
 #: The message of argparse for an option whose value is not a number.
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
@@ -36,7 +36,7 @@ def within(kind: type[_Number], least: float, most: float = math.inf) -> Callabl
             raise argparse.ArgumentTypeError(f"{number}: {allowed}")
         return number
 
-    # Argparse names it if the text is no number.
+    # Argparse uses this name in its message if the text is not a number.
     read.__name__ = kind.__name__
     return read
 
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         self._given: Sequence[str] = ()
 
     def format_help(self) -> str:
-        """The help text; its first line names only the arguments that must be given."""
+        """The help text; its first line names only required arguments."""
         self.usage = self._short_usage()
         return super().format_help()
 
@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         if required is not None:
             names = required[1] or required[2]
             missing = [name for name in re.split("[,/ ]+", names) if name.startswith("-")]
-            # The missing option may be there, misspelt: then the error names that one.
+            # The missing option may be there with a misspelt name: then the error names that one.
             unknown = [name for name in self._given if name.partition("=")[0] not in self.options]
             refuse([name for name in unknown if _is_near(name, missing)], missing)
             first = next(iter(self._given), "")
@@ -92,12 +92,12 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def options(self) -> list[str]:
-        """The names of all options, as ``--study``; not of those that help leaves out."""
+        """The names of all options, such as ``--study``, except those that help leaves out."""
         actions = self._option_string_actions.items()
         return [name for name, action in actions if action.help != argparse.SUPPRESS]
 
     def dashed(self, arguments: Sequence[str]) -> list[str]:
-        """The arguments, with underscores in the names of our own options replaced by dashes."""
+        """The arguments, with dashes for underscores in the names of our options."""
         result = []
         for argument in arguments:
             name, equals, value = argument.partition("=")
@@ -107,7 +107,7 @@ class Parser(argparse.ArgumentParser):
         return result
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse a command line that has our own options only.
+        """Parse a command line with our options only.
 
         Raises:
             UserError: for an unknown option or a wrong value; it names the option.
@@ -124,11 +124,11 @@ class Parser(argparse.ArgumentParser):
         """Parse a command line that may also have Beam's options.
 
         Returns:
-            Our own options, and the arguments that are Beam's.
+            Our options, and the arguments for Beam.
 
         Raises:
-            UserError: for an option that neither we nor Beam know, with the nearest name; Beam alone
-                would only warn.
+            UserError: for an option that neither we nor Beam know, with the nearest name; Beam would only
+                warn.
         """
         options, rest = self._parsed(arguments)
         if rest and options.runner == LOCAL:
@@ -144,7 +144,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _beams_options() -> list[str]:
-    """The names of Beam's options; none where Beam is not installed."""
+    """The names of Beam's options; none if Beam is not installed."""
     try:
         return _beam_parser().options
     except ModuleNotFoundError:
@@ -167,9 +167,9 @@ def _beam_parser() -> Parser:
 
 
 def filled(kind: type[_Value], options: argparse.Namespace, **others: Any) -> _Value:
-    """A dataclass whose fields have the values of the options of the same name, and others that are given.
+    """A dataclass whose fields have the values of options of the same name, or of ``others``.
 
-    An option that only its parser checks needs a field in the dataclass, and no code that hands it on.
+    An option that only its parser checks needs a field in the dataclass, and no code that passes it on.
     """
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in vars(options).items() if name in names} | others)

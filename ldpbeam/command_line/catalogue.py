@@ -1,8 +1,9 @@
-"""All commands, by what one does with them.
+"""All commands, by purpose.
 
-Nothing imports a command: this list names its functions as text, and they are imported when a user types its
-name. A new command is one entry here, a function that adds its options, and one that takes the parsed options
-and returns an exit code. For a mistake in them, or in what they name, it raises UserError or StudyError.
+No module imports a command: this list names its functions as text, and they are imported when a user types
+the command's name. A new command is one entry here, a function that adds its options, and a function of the
+parsed options that returns an exit code. For a mistake in them, or in what they name, it raises UserError or
+StudyError.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ldpbeam.command_line.shared_options import add_printing_options
 from ldpbeam.errors import StudyError, UserError
 from ldpbeam.printing import printing
 
-#: The printing of a command that takes a while.
+#: The printing options of a command that takes a while.
 _ALL = ("json", "quiet", "verbose")
 
 
@@ -30,12 +31,12 @@ class Command:
     Attributes:
         name: its name.
         summary: what it does, in one line.
-        example: a command line of it, or several.
+        example: one command line with it, or several.
         function: the module and the function that runs it, as in ``ldpbeam.results.diff:diff_command``.
-        options: the same, of the function that adds its own options to its parser; empty if it has none. Its
-            module imports nothing that computes.
-        takes_beams: whether options of Beam pass through; the function gets them as its second argument.
-        printing: which of ``--json``, ``--quiet`` and ``--verbose`` it has.
+        options: the same for the function that adds its options to a parser; empty if it has none. The module
+            imports nothing that computes.
+        takes_beams: whether it accepts options of Beam, which are the function's second argument.
+        printing: those of ``--json``, ``--quiet`` and ``--verbose`` that it has.
     """
 
     name: str
@@ -71,15 +72,15 @@ class Command:
 
 
 def named(text: str) -> Any:
-    """The function that a text names by its module, which is imported here, and its own name."""
+    """The function that a text names by module and name; the module is imported here."""
     module, _, name = text.partition(":")
     return getattr(import_module(module), name)
 
 
 def _kept(text: str) -> Any:
-    """The function of :func:`named`, which is imported without the garbage collector.
+    """The function of :func:`named`, imported without the garbage collector.
 
-    What is imported stays until the process ends. To look at it again and again would take the collector a
+    Modules stay until the process ends. If the collector looked at them again and again, it would take a
     quarter of the time of a small run.
     """
     if text.partition(":")[0] in sys.modules:
@@ -210,7 +211,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = {
     ),
 }  # fmt: skip
 
-#: What stands in the place of a command's name: ``ldpbeam --completion SHELL``.
+#: An option instead of a command's name: ``ldpbeam --completion SHELL``.
 COMPLETION = Command(
     "--completion", "print a script with which a shell completes commands, options, names and files",
     "ldpbeam --completion bash > ~/.local/share/bash-completion/completions/ldpbeam",

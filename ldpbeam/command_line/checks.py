@@ -1,6 +1,6 @@
-"""The values of options that several commands share, checked and as Python objects.
+"""The values of options that several commands share, checked and converted to Python objects.
 
-A function that checks something raises UserError if it is not so; the message names the option.
+If a check fails, it raises a UserError that names the option.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def study_of(path: str, attribute: str | None = None) -> Study:
 
 
 def check_reachable(option: str, *paths: str) -> None:
-    """Check that object stores answer for each path of an option that is in one.
+    """Check that object stores answer for each of an option's paths that is in one.
 
     Raises:
         UserError: if one does not, or there is no such store.
@@ -78,7 +78,7 @@ def columns_of(options: argparse.Namespace, study: Study, *, whole: bool = False
 
     Raises:
         UserError: if a column is not written as OURS=THEIRS, they do not fit the study or each other, or a
-            schema cannot be had.
+            schema is not available.
     """
     renamed: dict[str, str] = {}
     for text in options.column or ():
@@ -101,8 +101,8 @@ def _schemas_of(given: Sequence[str]) -> WriterSchemas:
     """The writers' schemas that ``--schemas`` names.
 
     Raises:
-        UserError: if it is no address and no ID=FILE, a file has no schema of a record, or a registry does
-            not answer.
+        UserError: if it is neither an address nor ID=FILE, a file has no schema of a record, or a registry
+            does not answer.
     """
     registries = [where for where in given if re.match("https?://", where)]
     if len(registries) > 1:
@@ -144,7 +144,7 @@ def length_of(option: str, text: str) -> int:
     """The length of windows that an option gives, in milliseconds.
 
     Raises:
-        UserError: if the text is no duration above 0, and no word of the calendar.
+        UserError: if the text is neither a duration above 0 nor a word of the calendar.
     """
     if text in CALENDAR:
         return CALENDAR[text]
@@ -155,7 +155,7 @@ def length_of(option: str, text: str) -> int:
 
 
 def check_people(options: argparse.Namespace, option: str, file: str | None) -> None:
-    """Check that no option names a column of a file of people that is not given.
+    """Check that no option names a column of a file of people if there is no such file.
 
     Args:
         options: the options of the command.
@@ -174,7 +174,7 @@ def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns
     """The columns that the options name, checked against the domain.
 
     Raises:
-        UserError: if the domain needs a column that is not named, or has no use for one that is.
+        UserError: if the domain needs a column that is not named, or does not use one that is.
     """
     if isinstance(domain, Vector):
         if options.value_column is not None:
@@ -198,7 +198,7 @@ def people_columns(options: argparse.Namespace, domain: Domain) -> PeopleColumns
 
 
 def output_folder(path: str) -> Path:
-    """The folder of ``--output``, which is made if it is not there.
+    """The folder of ``--output``, which is created if it does not exist.
 
     Raises:
         UserError: if it cannot be made.
@@ -248,12 +248,12 @@ def true_values(options: argparse.Namespace, study: Study, *, times: bool, group
     Args:
         options: the options of the command.
         study: the study.
-        times: whether an estimate is of the people of some time only: of its window, say.
-        groups: whether an estimate is of a group.
+        times: whether an estimate is only for the people of some time, such as its window.
+        groups: whether an estimate is for a group.
 
     Raises:
-        UserError: if the options for people do not fit together, or leave open which people an estimate is
-            of, or their file cannot be read.
+        UserError: if the options for people do not fit together, or do not determine the people of an
+            estimate, or their file cannot be read.
     """
     check_people(options, "--truth", options.truth)
     if not options.truth:

@@ -21,7 +21,7 @@ def completion_command(options: argparse.Namespace) -> int:
 
 
 def _all_commands() -> argparse.ArgumentParser:
-    """One parser with a subparser for each command; an option's metavar says what it is completed with."""
+    """One parser with a subparser for each command; an option's metavar determines its completions."""
     root = argparse.ArgumentParser("ldpbeam")
     root.add_argument("--version", action="version", version="", help="print the version and exit")
     root.add_argument("--completion", choices=SHELLS, help=COMPLETION.summary)

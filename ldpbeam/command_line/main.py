@@ -33,7 +33,7 @@ _LINES = "\n"
 
 
 class _NotForArrow(MetaPathFinder):
-    """Lets everybody import pandas but Arrow, which does at its first array to know tables of pandas.
+    """Lets everybody import pandas except Arrow, which does so with its first array to know pandas tables.
 
     That takes a quarter of a second, and no command has such tables. A plug-in may have them.
     """
@@ -43,7 +43,7 @@ class _NotForArrow(MetaPathFinder):
             frame = sys._getframe(1)
             while frame.f_back is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
                 frame = frame.f_back
-            # Arrow is compiled, so the frame is that of who asked it for an array.
+            # Arrow is compiled, so the frame is that of its caller.
             if str(frame.f_globals.get("__name__")).partition(".")[0] in ("ldpbeam", "pyarrow"):
                 raise ModuleNotFoundError("commands have no tables of pandas", name="pandas")
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.meta_path.insert(0, _NotForArrow())
     _know_the_account()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Before the options are parsed, whose mistakes are lines of the log as well.
+    # This comes before options are parsed, because mistakes in these are lines of the log, too.
     log_json = any(argument.replace("_", "-") == LOG_JSON for argument in given)
     with standard_streams(log_json=log_json), interrupted_once():
         try:
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _know_the_account() -> None:
-    """Name an account that the system does not know, as a container's may be: Altair asks for it."""
+    """Name an account that the system does not know, such as that of a container: Altair needs the name."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -79,7 +79,7 @@ def _know_the_account() -> None:
 def _run(given: list[str]) -> int:
     # Beam and its dependencies log much that a user does not need.
     logging.getLogger().setLevel(logging.ERROR)
-    # A worker's error, and a lost connection to its engine, are raised again where the pipeline is run.
+    # A worker's error, or a lost connection to the engine, is raised again where the pipeline runs.
     for worker in ("common", "worker.data_plane", "worker.sdk_worker"):
         logging.getLogger(f"apache_beam.runners.{worker}").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Possible nested set", FutureWarning)
@@ -88,7 +88,7 @@ def _run(given: list[str]) -> int:
         try:
             return _done(name, given)
         finally:
-            # A full disk is noticed here, and not when Python ends.
+            # A full disk shows here, and not when Python ends.
             print(end="", flush=True)
     except UserError as error:
         fail(str(error), keep=_LINES)

@@ -14,7 +14,7 @@ def add_study_option(group: argparse._ArgumentGroup, note: str = "") -> None:
 
 
 def add_processes_option(group: argparse._ArgumentGroup) -> None:
-    """Add the option that says how many processes compute estimates."""
+    """Add the option for the number of processes that compute estimates."""
     group.add_argument(
         "--processes", type=within(int, 1, 1024), metavar="N",
         help="how many processes compute estimates; results do not change (default: one per core; a small "
@@ -48,7 +48,7 @@ _PRINTING = {
 
 
 def add_printing_options(parser: Parser, names: Sequence[str]) -> None:
-    """Add those of ``--json``, ``--quiet`` and ``--verbose`` that a command has, and ``--help``."""
+    """Add ``--help``, and those of ``--json``, ``--quiet`` and ``--verbose`` that a command has."""
     group = parser.add_argument_group("printing")
     for name in names:
         group.add_argument(f"--{name}", action="store_true", help=_PRINTING[name])

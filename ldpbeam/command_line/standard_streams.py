@@ -1,4 +1,4 @@
-"""Stdout and stderr that take every text, and that may be closed by who reads them."""
+"""Stdout and stderr that accept every text, and whose readers may close them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ldpbeam.log_lines import JsonHandler, JsonLines
 
 
 class _Output:
-    """A stream whose reader may leave, as ``head`` does: the command goes on, and its exit code is its own.
+    """A stream whose reader may leave, as ``head`` does, without an effect on the command or its exit code.
 
-    What cannot be written to stderr is lost without an error, because there is nowhere left to say so.
+    Text that cannot be written to stderr is lost without an error, because there is nowhere left to report
+    it.
     """
 
     def __init__(self, stream: Any, *, any_error: bool) -> None:
@@ -26,7 +27,7 @@ class _Output:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write text, which is escaped where the stream's encoding does not have it."""
+        """Write text; characters that the stream's encoding lacks are escaped."""
         with self._open_or_nowhere():
             self._stream.write(text)
         return len(text)
@@ -51,9 +52,9 @@ class _Output:
 
 @contextlib.contextmanager
 def standard_streams(*, log_json: bool = False) -> Iterator[None]:
-    """Inside the block, printing fails only where stdout cannot take it, as a file on a full disk.
+    """Inside the block, printing fails only if stdout cannot be written to, such as a file on a full disk.
 
-    A reader that has left is no failure, and neither is a stderr that cannot be written to.
+    It is no failure if a reader has left, or if stderr cannot be written to.
 
     Args:
         log_json: whether each line on stderr is a JSON object.

@@ -1,1 +1,1 @@
-"""The output folder of a run: the names in it, its files, and what is read from them."""
+"""The output folder of a run: its names and its files, written and read."""

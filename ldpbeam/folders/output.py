@@ -1,4 +1,4 @@
-"""The output folder of a run: the names in it, and which of its files there are."""
+"""The output folder of a run: the names in it, and its existing files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ldpbeam.transforms.storage import join, literal, split
 if TYPE_CHECKING:
     from ldpbeam.study import Study
 
-#: The version of the layout of output folders, in ``run.json``; a folder that does not say has version 1.
+#: The version of the layout of output folders, in ``run.json``; a folder that states none has version 1.
 FORMAT = 1
 LEDGER = "ledger.json"
 #: The folder of files of what users spent, for the ledger over periods; the folder of their parts while a run
@@ -28,7 +28,7 @@ LEDGER = "ledger.json"
 LEDGER_FOLDER, LEDGER_PARTS, LEDGER_SUMS = "ledger", ".ledger", "sums.arrow"
 LEDGER_PERIODS = "ledger_periods.json"
 FIT = "fit.json"
-#: In the folder of a stream's run: the tests of fit, a file for each attribute and window.
+#: The tests of fit in the folder of a stream's run: a file for each attribute and window.
 FIT_FOLDER = "fit"
 STUDY = "study.json"
 DEAD_LETTERS = "dead_letters"
@@ -39,7 +39,7 @@ class Output:
     """The study, the output folder and the name of a run.
 
     Attributes:
-        study: the study that is estimated.
+        study: the study.
         output: the folder of the outputs.
         run: the run's name, which every snapshot and estimate carries.
     """
@@ -90,5 +90,5 @@ def names_in(folder: str, pattern: str) -> list[str]:
 
 
 def folder_of(entry: Entry) -> str:
-    """The name of the folder that a file lies in."""
+    """The name of a file's folder."""
     return split(split(entry.path)[0])[1]

@@ -1,4 +1,4 @@
-"""Read an output folder of ``estimate``, ``stream`` or ``rollup``. A problem becomes one sentence."""
+"""Read an output folder of ``estimate``, ``stream`` or ``rollup``; a problem becomes one sentence."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def dead_letter_files(results: Results) -> Iterator[str]:
 
 
 def read_periods(folder: str) -> tuple[PeriodEntry, ...]:
-    """The ledger over periods of an output folder, as last added up; empty without one.
+    """The latest sums of the ledger over periods of an output folder; empty without one.
 
     Raises:
         UserError: if it is damaged.
@@ -147,7 +147,7 @@ def _run_record(path: str) -> RunRecord:
     """
     text = _text(path)
     with naming(path):
-        # First the format alone: in a newer one, every other field may be different.
+        # The format is read first, because in a newer one every other field may be different.
         version = read_record(FormatRecord, text).format
         if version > FORMAT:
             raise ValueError(
@@ -168,14 +168,14 @@ def _shared(folder: str, about: RunRecord, kind: FolderKind) -> Results:
             finished = True if kind == "scheduled" else None
             runs.append(_run(run_folder, _run_record(join(run_folder, RUN)), finished=finished))
         elif kind == "scheduled":
-            # The run was killed while it moved its files, or moves them now.
+            # The run was killed while it moved its files, or is moving them now.
             runs.append(RunResults(about, run_folder, False, None, (), None))
     if not any(run.finished is not False for run in runs):
         raise UserError(f"{folder}: none of its runs has finished")
     with naming(folder):
         files = names_in(join(folder, ESTIMATES), "*.jsonl")
     estimates = [estimate for name in files for estimate in _estimates(join(folder, ESTIMATES, name))]
-    # Stable: the estimates of one file keep their order, which is that of the study.
+    # The sort is stable: estimates of one file stay in the order of the study.
     estimates.sort(key=lambda record: (record.attribute, record.window or (0, 0), record.run))
     return Results(
         folder, kind, about, partial(_study, folder, about), tuple(runs), tuple(with_partial(estimates))
@@ -232,18 +232,18 @@ def earlier_in(output: str, study: str) -> Before:
 
 
 def earlier_among(output: str, study: str, names_of: Callable[[str], Iterable[str]]) -> Before:
-    """As :func:`earlier_in`, where the caller lists the files.
+    """As :func:`earlier_in`, but the caller lists the files.
 
     Args:
         output: the output folder.
         study: the name of the study.
-        names_of: the names of the files of estimates that begin with a text, followed by a hyphen.
+        names_of: a function of a text: the names of files of estimates that begin with it and a hyphen.
     """
     folder = join(output, ESTIMATES)
 
     @cache
     def written(attribute: str, start: int) -> dict[tuple[object, ...], EstimateRecord]:
-        # A window has a file of its own, or is in that of its day.
+        # A window has a separate file, or is in that of its day.
         day = names_of(estimates_from(study, attribute, start // DAY * DAY))
         names = [
             *names_of(estimates_from(study, attribute, start)),

@@ -45,12 +45,12 @@ from ldpbeam.transforms.storage import (
     write_json,
 )
 
-#: The folder of each kind of table, where runs share an output folder.
+#: The folder of each kind of table, if runs share an output folder.
 TABLE_FOLDERS = {kind: (TABLES, kind) for kind in SCHEMAS}
 
 
 def keep_study(job: Output) -> None:
-    """Write the study beside the outputs, so that they can be read without its file."""
+    """Write the study beside the outputs, so that these can be read without the study's file."""
     if job.study.text:
         write_bytes(job.path(STUDY), f"{job.study.text}\n".encode())
 
@@ -79,7 +79,7 @@ def sweep(folders: Sequence[str], run: str = "") -> None:
 
     Args:
         folders: the folders that the run wrote to; its pipeline has finished.
-        run: text in the names of this run's files, where other runs write to the same folders now.
+        run: text in the names of this run's files, if other runs are writing to the same folders.
     """
     delete(
         [
@@ -114,7 +114,7 @@ def windows_of(job: Output) -> Iterator[list[Snapshot]]:
 def snapshot_counts(job: Output) -> Iterator[tuple[str, int]]:
     """(attribute, number of snapshots) of each file of :func:`snapshots_of`, from its header.
 
-    A file that is damaged is left out; :func:`snapshots_of` says what is wrong with it.
+    A damaged file is left out; :func:`snapshots_of` raises an error about it.
     """
     for name in names_in(job.path(STATISTICS), "*.avro"):
         with contextlib.suppress(OSError, ValueError):
@@ -153,7 +153,7 @@ def read_all(patterns: Sequence[str]) -> list[tuple[str, Snapshot]]:
 
 
 def write_all(output: Output, snapshots: Sequence[Snapshot]) -> None:
-    """Write the snapshots, ordered as by a roll-up, one file per attribute and window."""
+    """Write the snapshots in the order of a roll-up, one file per attribute and window."""
     for _, of_file in itertools.groupby(snapshots, lambda snapshot: (snapshot.attribute, snapshot.window)):
         write_window(output.study, output.path(STATISTICS), output.run, list(of_file))
 
@@ -165,7 +165,7 @@ def run_name(study: Study, inputs: Sequence[str], *options: int | str | None) ->
 
 
 def read_accounting(job: Output) -> dict[str, Any]:
-    """The accounting that the pipeline wrote; without input all counts are 0, and it is written here."""
+    """The accounting that the pipeline wrote; without input, one with counts of 0, which is written here."""
     path = job.path(ACCOUNTING)
     if not exists(path):
         write_json(path, accounting(()))

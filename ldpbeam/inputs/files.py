@@ -25,7 +25,7 @@ def find_input(patterns: Sequence[str], on_bad_file: str, *, hidden: bool = Fals
     Args:
         patterns: names or globs.
         on_bad_file: ``stop`` or ``skip``: what to do about malformed files.
-        hidden: whether user ids are hidden; problems, which may repeat text of the input, are then not shown.
+        hidden: whether user ids are hidden; then problems are not shown, as they may repeat input.
 
     Raises:
         UserError: if a pattern matches no file, or a file, or its name, is malformed and it is not skipped.
@@ -53,13 +53,13 @@ def check_stamps(
     *,
     hidden: bool = False,
 ) -> None:
-    """Check that the reports of each file were made as the study says, as far as its stamp tells.
+    """Check that the reports of each file were made for the study, as far as the stamp shows.
 
     Args:
         report_files: the files.
         study: the study.
-        columns: the columns that are read, which say what reports are of that name no attribute or service.
-        hidden: whether user ids are hidden; what stamps say, which may be anything, is then not shown.
+        columns: the columns to read, with the attribute and service of reports that name none.
+        hidden: whether user ids are hidden; then stamps are not shown, as they may say anything.
 
     Raises:
         UserError: if a stamp differs from the study.

@@ -1,4 +1,4 @@
-"""A topic of Kafka as a stream's feed: reached, and with the offsets at which a run begins."""
+"""A topic of Kafka as a stream's feed, with the offsets at which a run begins."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class KafkaRequest:
 
 @dataclass(frozen=True)
 class Reached:
-    """What the brokers say of a topic.
+    """What the brokers say about a topic.
 
     Attributes:
         starts: by partition, the offset at which a run begins.
-        removed: by partition, (the offset that was asked for, the first that there is), if retention has
-            removed the former.
+        removed: by partition, (the wanted offset, the first existing one), if retention has removed the
+            wanted one.
         ends: by partition, the offset after the last message.
         others: the group, if somebody else has committed offsets for it; None if nobody has.
-        identity: what tells the topic from others of its name.
+        identity: distinguishes the topic from others of its name.
         new: by partition that has lost the end of its log, the offset from which messages are new.
     """
 
@@ -60,12 +60,12 @@ class Reached:
 def reach(
     asked: KafkaRequest, positions: Mapping[int, int], read: Mapping[int, Sequence[Checksum]] | None = None
 ) -> Reached:
-    """Ask the brokers for a topic.
+    """Ask the brokers about a topic.
 
     Args:
         asked: the topic, and where to begin.
-        positions: the offsets up to which earlier runs have read, by partition; of others, ``asked.begin``
-            says where to begin, if no partition has been read.
+        positions: the offsets up to which earlier runs have read, by partition; if there are none, a run
+            begins at ``asked.begin``.
         read: by partition, checksums of messages that earlier runs have read, in the order of offsets.
 
     Raises:
@@ -92,13 +92,13 @@ def reach(
 
 
 def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> BatchInput:
-    """The offsets of a topic from one place on and before another.
+    """The offsets of a topic from one place to before another.
 
     Args:
         topic: the topic.
-        begin: :data:`EARLIEST`, :data:`LATEST` (the end as it is now), or a time of the brokers in epoch
+        begin: :data:`EARLIEST`, :data:`LATEST` (the current end), or a time of the brokers in epoch
             milliseconds.
-        end: the same.
+        end: likewise.
 
     Raises:
         UserError: if the brokers do not answer, refuse, or have no such topic.
@@ -115,7 +115,7 @@ def span_of(topic: KafkaTopic, begin: str | int, end: str | int) -> BatchInput:
 
 
 def reach_destination(topic: KafkaTopic) -> None:
-    """Ask the brokers for the topic to which estimates are published.
+    """Ask the brokers about the topic to which estimates are published.
 
     Raises:
         UserError: if they do not answer, refuse, or have no such topic.
@@ -127,8 +127,8 @@ def topic_of(brokers: str, name: str, config: str | None) -> KafkaTopic:
     """The topic that ``--kafka`` and ``--topic`` name.
 
     Raises:
-        UserError: if something is malformed, or the file of settings cannot be used. Its text has nothing of
-            what precedes an @, as that may be secret.
+        UserError: if something is malformed, or the file of settings cannot be used. The message leaves out
+            text before an @, which may be secret.
     """
     if "@" in brokers:
         raise UserError(
@@ -210,7 +210,7 @@ def _new(
 
 
 def _places(brokers: Brokers, ends: Mapping[int, tuple[int, int]], where: str | int) -> dict[int, int]:
-    """By partition, the offset of a place; that of the end, if no message is from a time on."""
+    """By partition, the offset of a place; that of the end if there is no message from a time on."""
     if isinstance(where, str):
         return {partition: ends[partition][where == LATEST] for partition in ends}
     offsets = brokers.offsets(ends, where)
@@ -218,7 +218,7 @@ def _places(brokers: Brokers, ends: Mapping[int, tuple[int, int]], where: str | 
 
 
 def _ends(brokers: Brokers) -> dict[int, tuple[int, int]]:
-    """By partition, the offset of the first message that there is, and the one after the last.
+    """By partition, the offset of the first existing message, and the one after the last.
 
     Raises:
         UserError: if the brokers do not answer, refuse, or delete all but the last message of a key.

@@ -1,4 +1,4 @@
-"""Questions to Kafka's brokers; without an answer, the error says why, and what to do."""
+"""Requests to Kafka's brokers; without an answer, the error says why, and what to do."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ READ, WRITE = "Read", "Write"
 
 
 class Brokers:
-    """The brokers of a topic, which are asked; every method raises UserError if they refuse or do not answer.
+    """The brokers of a topic; every method raises UserError if they refuse or do not answer.
 
     Args:
         option: the option that names the brokers.
         topic: the topic.
-        right: :data:`READ` or :data:`WRITE`, which this user needs.
+        right: the right that this user needs: :data:`READ` or :data:`WRITE`.
 
     Raises:
-        UserError: if there can be no client.
+        UserError: if a client cannot be created.
     """
 
     def __init__(self, option: str, topic: KafkaTopic, right: str) -> None:
@@ -53,7 +53,7 @@ class Brokers:
             raise UserError(f"{option} {error}") from None
 
     def partitions(self) -> list[int]:
-        """The partitions of the topic, to which this user has the right."""
+        """The partitions of the topic, if this user has the right to it."""
         described = self._answer(self._described())
         try:
             rights = self._result(self._described(include_authorized_operations=True)).authorized_operations
@@ -64,7 +64,7 @@ class Brokers:
         return sorted(partition.id for partition in described.partitions)
 
     def identity(self) -> str:
-        """What tells the topic from others of its name."""
+        """The text that distinguishes the topic from others of its name."""
         try:
             return identity_of(self._client, self.topic.name, BROKER_SECONDS)
         except self._kafka.KafkaException as error:
@@ -85,9 +85,9 @@ class Brokers:
 
         Args:
             partitions: the partitions.
-            where: :data:`EARLIEST` for the first message that there is, :data:`LATEST` for the end, or a time
-                of the brokers in epoch milliseconds for the first message from then on, below 0 if there is
-                none.
+            where: :data:`EARLIEST` for the first existing message, :data:`LATEST` for the end, or a time of
+                the brokers in epoch milliseconds for the first message from then on; the offset is below 0 if
+                there is none.
         """
         spec = self._admin.OffsetSpec
         words = {EARLIEST: spec.earliest(), LATEST: spec.latest()}
@@ -95,7 +95,7 @@ class Brokers:
         places = {self._kafka.TopicPartition(self.topic.name, partition): wanted for partition in partitions}
         end = time.monotonic() + BROKER_SECONDS
         while True:
-            # Readers are given no messages of a transaction that is open.
+            # Readers get no messages of an open transaction.
             answers = self._client.list_offsets(
                 places, isolation_level=self._kafka.IsolationLevel.READ_COMMITTED, **self._waiting
             )
@@ -103,7 +103,7 @@ class Brokers:
                 return {place.partition: self._result(future).offset for place, future in answers.items()}
             except self._kafka.KafkaException as error:
                 problem = error.args[0]
-            # A partition has no leader for a moment, as when its topic is new.
+            # A partition may have no leader for a moment, for example when its topic is new.
             if problem.code() < 0 or not passes(problem) or time.monotonic() > end:
                 raise UserError(self._sentence(problem, ""))
             time.sleep(0.2)
@@ -112,7 +112,7 @@ class Brokers:
         """Whether somebody has committed offsets of the topic for a group."""
         places = [self._kafka.TopicPartition(self.topic.name, partition) for partition in partitions]
         # A consumer asks, because librdkafka's AdminClient ends the process with a segmentation fault if the
-        # broker does not coordinate the group, as one that has just started does not yet.
+        # broker does not coordinate the group, as is the case just after it starts.
         settings = {"group.id": group, "error_cb": self._errors.append}
         end = time.monotonic() + BROKER_SECONDS
         with contextlib.closing(client(self._kafka.Consumer, self.topic, settings)) as consumer:
@@ -128,7 +128,7 @@ class Brokers:
                 time.sleep(0.2)
 
     def cleanup_policy(self) -> str:
-        """By what brokers delete messages of the topic; nothing if this user may not know."""
+        """The policy by which brokers delete the topic's messages; empty if this user may not know."""
         return cleanup_policy(self._client, self.topic.name, BROKER_SECONDS)
 
     def _described(self, **given: Any) -> Future[Any]:

@@ -1,4 +1,4 @@
-"""The key that hides user ids, and that of simulated devices, from their files."""
+"""Read the key that hides user ids, and the key of simulated devices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_key(
     Args:
         path: the file.
         option: the option that names it.
-        revealed: what anyone who can read the key can do.
+        revealed: what anyone who reads the key can do.
 
     Raises:
         UserError: if the file cannot be read, or is shorter than 16 bytes.

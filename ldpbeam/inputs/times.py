@@ -1,4 +1,4 @@
-"""Times that a user writes: those of reports, and places in a topic of Kafka."""
+"""Times on a command line: those of reports, and places in a topic of Kafka."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ldpbeam.schemas.reports import event_times
 def time_of(option: str, text: str | None, words: str = "", clock: Clock | None = None) -> int | None:
     """An option's time in epoch milliseconds; None if the option is not given.
 
-    A time without a zone is what the clock shows, and without a clock a date is of UTC.
+    A time without a zone is what the clock shows; without a clock, a date is in UTC.
 
     Args:
-        option: its name.
-        text: what was given.
-        words: what else the option takes, as the end of a sentence.
-        clock: the study's; None for UTC.
+        option: the name of the option.
+        text: its value.
+        words: what else the option accepts, as the end of a sentence.
+        clock: the clock of the study; None for UTC.
 
     Raises:
         UserError: if the text is neither a time nor epoch milliseconds, or the time is out of range.
