@@ -71,15 +71,13 @@ class Intervals:
             categories and keys), ``key_means``, and ``cdf``. Those of ``largest`` are in descending order of
             the numbers, all others in the order of the field.
         at: the values of a number up to which ``cdf`` bounds shares of people, ascending, in its unit.
-        narrowest: the number of reports near which the ends at every look are narrowest; None if there are
-            none.
+        narrowest: the number of reports near which the ends at every look are narrowest; None without such.
         methods: how certain intervals are computed, or why there are none, by field; and how those of
             ``if_smooth`` and ``any_look`` are computed.
         flags: why the intervals of a condition may contain the truth less often than their level. A flag of
             certain intervals applies to all.
         blurred: the blurred shares of a number, by mechanism.
-        liars: the share of the people who may send anything without making certain ends wrong; None for
-            nobody.
+        liars: the share of people who may send anything without making certain ends wrong; None for nobody.
     """
 
     level: float

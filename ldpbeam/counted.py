@@ -47,8 +47,8 @@ def tally_counted(
     Args:
         attribute: the attribute of the reports.
         counts: the number of users of each row, above zero, shape (rows,).
-        answers: the reports of each row's users: at most one entry per channel, whose ``rows`` are these
-            rows.
+        answers: the reports of each row's users: at most one entry per channel, with rows of counts as
+            ``rows``.
         cells: the sums of channels whose payloads only represent their cells.
 
     Raises:

@@ -72,8 +72,7 @@ def digits_of(shape: Sequence[int], cells: Integers) -> Iterator[Integers]:
 def histogram(shape: Sequence[int], digits: Sequence[Integers]) -> tuple[Integers, Integers]:
     """(the distinct cells of users, in the order of :func:`added_up`; the number of users in each).
 
-    Users who answered none of the joined services would be in cell 0; they give no information, and are left
-    out.
+    Users who answered none of the joined services, cell 0, give no information, and are left out.
 
     Args:
         shape: the length of each axis.

@@ -319,8 +319,7 @@ def _moments_of(attribute: Attribute, payloads: Mapping[int, NDArray[Any]], user
         for part in in_cache(len(reports)):
             grid = mechanism.fixed_point(reports[part])
             square = (grid * grid).astype(np.uint64)
-            # A square has up to 60 bits, so the sum of a few would overflow 64 bits: halves are summed
-            # instead.
+            # A square has up to 60 bits, and the sum of a few would overflow 64 bits: halves are summed.
             high, low = square >> np.uint64(32), square & np.uint64(0xFFFFFFFF)
             sums[index] += int(grid.sum())
             squares[index] += (int(high.sum()) << 32) + int(low.sum())

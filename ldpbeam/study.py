@@ -224,8 +224,7 @@ class Study:
         panel: in which window of a period a user answers; None if users may answer in every window.
         duplicates: ``drop``, or ``keep``: then no report is compared with another, and users are not grouped.
         repeats: whether only a user's ``first`` report in a window counts, or ``all``.
-        most_reports: with ``all``, the most reports of a user to each service that count in a step of the
-            windows.
+        most_reports: with ``all``, the most reports of a user to a service that count in a step of windows.
         epsilon_cap: the ledger counts the users whose reports in a window spent more than this; None for no
             cap.
         ledger: the periods over which the ledger adds up; None for windows alone.

@@ -36,7 +36,7 @@ def message_of(element: Any) -> Arrived | None:
     """An element as a message; None if it is a report with fields.
 
     Messages are ``PubsubMessage``, Rows with Kafka's metadata, bytes, and pairs of a key and bytes, the
-    output of ``ReadFromKafka`` without metadata. Bytes alone have no content type, so it is recognised from
+    output of ``ReadFromKafka`` without metadata. Bytes alone have no content type: it is recognised from
     them.
     """
     if isinstance(element, PubsubMessage):

@@ -63,8 +63,7 @@ class Client:
             simulations only: its reports protect nobody.
         means: for PrivKVM from the second round on: each key's mean in the round before.
         device_key: for services with a ``lifetime_epsilon``: 16 random bytes or more, which the device keeps
-            and never sends. The client then belongs to one user, because permanent answers depend on this
-            key.
+            and never sends. The client then belongs to one user: permanent answers depend on this key.
 
     Raises:
         ValueError: if the study has no such attribute, service or version, the mechanism needs means, or
@@ -114,8 +113,7 @@ class Client:
             value: the true value; it does not leave this method.
             user_id: the user's id; None for a random id that nobody else has. Reports of an attribute without
                 users (``users: none``) have none.
-            event_time: the time of the observation, which a study with windows, versions by time or a ledger
-                needs.
+            event_time: the time of the observation, for a study with windows, versions by time or a ledger.
             group: the value of the study's group field, which a study with groups needs; an empty text means
                 no group.
             report_id: an id that identifies copies of the report.

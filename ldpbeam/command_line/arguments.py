@@ -127,8 +127,7 @@ class Parser(argparse.ArgumentParser):
             Our options, and the arguments for Beam.
 
         Raises:
-            UserError: for an option that neither we nor Beam know, with the nearest name; Beam would only
-                warn.
+            UserError: for an option that neither we nor Beam know, with the nearest name; Beam only warns.
         """
         options, rest = self._parsed(arguments)
         if rest and options.runner == LOCAL:

@@ -15,8 +15,7 @@ from ldpbeam.log_lines import JsonHandler, JsonLines
 class _Output:
     """A stream whose reader may leave, as ``head`` does, without an effect on the command or its exit code.
 
-    Text that cannot be written to stderr is lost without an error, because there is nowhere left to report
-    it.
+    Text that cannot be written to stderr is lost without an error, as there is nowhere left to report it.
     """
 
     def __init__(self, stream: Any, *, any_error: bool) -> None:

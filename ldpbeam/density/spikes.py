@@ -25,8 +25,7 @@ MOST_SPIKES = 24
 CHANCE = 0.25
 #: A spike is tried if the predicted gain of its best bucket, in log marginal likelihood, is at least this.
 PROMISING = 1.5
-#: For each spike, at most PLACES other buckets are tried, whose predicted gains are at most NEARLY below the
-#: best.
+#: For each spike, at most PLACES other buckets are tried, with predicted gains at most NEARLY below the best.
 PLACES, NEARLY = 4, 3.0
 #: Other buckets are not tried if the log weight with spikes is this far below that of the smooth density.
 HARDLY = 2.0

@@ -37,8 +37,7 @@ def mean_interval(question: Question, wanted: WantedIntervals) -> Intervals:
     mean of x squared, unless a report's square is the same for every x (SR); such a channel uses what the
     others say. If none says anything, x squared is that of the one value for which the noise is largest. If
     services asked different people, the variance of people's values is added to the noise. Weights that count
-    some people more than others add a sampling error. If windows are joined by user, the variance is that by
-    user.
+    some people more than others add a sampling error. If users' windows are joined, the variance is by user.
     """
     channels = [channel_mean(question, index) for index in question.versions]
     means = np.array([channel.first for channel in channels])

@@ -35,8 +35,7 @@ FEWEST = 100
 #: as many, unless they determine a mean to this VARIANCE.
 CELLS, FEW, VARIANCE = 64, 10_000, 1e-4
 #: Reports that determine a mean to this variance, or a smaller one, are counted in twice as many cells:
-#: SMALL_VARIANCE if people may have any value, OF_POINTS if values are few points, whose bounds take less
-#: time.
+#: SMALL_VARIANCE if people may have any value, OF_POINTS if values are few points, whose bounds are faster.
 SMALL_VARIANCE, OF_POINTS = 1e-6, 1e-5
 #: At most this many mechanisms are used: the most informative ones.
 MECHANISMS = 4
@@ -215,8 +214,7 @@ class SplitReports:
             # Between points, the bound lies below a straight line by at most twice the gap at the midpoint.
             line = 0.5 * (bounds[:, 1:points] + bounds[:, : points - 1])
             slack += 2.0 * np.maximum((line - bounds[:, points:]).max(axis=1), 0.0)
-        # Few reports may miss a cell that matters: assume this many more, in the cell that raises the bound
-        # most.
+        # Few reports may miss a cell that matters: assume this many more, where they raise the bound most.
         unseen = 0.5 * self.deviations**2
         least, most = (own.reduceat(v, self.starts, axis=1) for own in (np.minimum, np.maximum))
         means, squares = (

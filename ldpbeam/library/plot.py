@@ -18,8 +18,8 @@ from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: The width of a figure in pixels.
 _WIDTH = 760
-#: Text that ends a script element, or starts a comment or a script in it: Altair writes charts into one
-#: unescaped.
+#: Text that ends a script element, or starts a comment or a script in it: Altair does not
+#: escape a chart that it writes into one.
 _OF_SCRIPTS = re.compile("<(?=[!/s])", re.IGNORECASE)
 
 

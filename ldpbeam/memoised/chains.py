@@ -170,7 +170,7 @@ def uniform_part(half_width: float, lifetime: float, epsilon: float) -> float:
     """l: the probability that a report of a wave is uniform instead of the permanent one.
 
     l = (p - E_1 q) / (p - E_1 q + u (E_1 - 1)), with the densities p and q of the permanent step and the
-    uniform density u. The reports of a window have a wave of the same width, whose density is E_1 times that
+    uniform density u. Reports of a window have a wave of the same width, with E_1 times the density
     elsewhere.
 
     Args:

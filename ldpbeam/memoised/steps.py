@@ -169,8 +169,7 @@ class SignSteps(Steps):
 
     Attributes:
         places: where the inputs lie.
-        fewest: the number of draws that lead to plus at the low end of the range, and to minus at the high
-            end.
+        fewest: the number of draws that lead to plus at the low end of the range, and to minus at the other.
     """
 
     places: Inputs

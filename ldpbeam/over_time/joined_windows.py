@@ -247,8 +247,7 @@ def joined_cells(rows: Integers, cells: Integers, size: int) -> JoinedCells:
     order = np.argsort(which, kind="stable")
     starts = np.concatenate(([0], np.cumsum(sent)))
     by_user = cells[order]
-    # Pairs of a user's reports at a distance of 0, 1, 2 and so on: one round per distance, each over all
-    # users.
+    # Pairs of a user's reports at a distance of 0, 1, 2 and so on: one round per distance, over all users.
     position = np.arange(len(by_user)) - np.repeat(starts[:-1], sent)
     for shift in range(int(sent.max()) if len(sent) else 0):
         later = np.flatnonzero(position >= shift)

@@ -46,8 +46,7 @@ class Fitted:
     """The priors with their modes, and the likelihood that gave them.
 
     Attributes:
-        likelihood: the likelihood by block of value buckets; to second order if there are many kinds of
-            users.
+        likelihood: the likelihood by block of value buckets; to second order for many kinds of users.
         fits: the priors.
         total: the number of reports, or of users of a joint histogram. If clients remember their noise over
             several windows, it is the smaller number of reports with fresh noise that would say as much.

@@ -27,8 +27,7 @@ SHAPES = (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0, 4.0)
 #: which is exponential and may also be that of one category.
 PLACES, ELSEWHERE = (0.0, 0.2, 0.4, 0.6, 0.8), (0.01, 0.03, 0.1, 0.2, 0.4)
 #: The search for a common share starts at each of STARTS, in parts of 1/categories, and ends when it moves by
-#: less than MOVED, or after MOST_MOVES steps. The atoms beside a common share differ from it by the part
-#: NEXT.
+#: less than MOVED, or after MOST_MOVES steps. Atoms beside a common share differ from it by the part NEXT.
 STARTS, MOVED, MOST_MOVES, NEXT = (0.3, 0.95), 1e-7, 30, 1e-3
 #: The least variance of the sum of all shares, given the reports.
 LEAST_VARIANCE = 1e-6

@@ -60,8 +60,7 @@ class ShareBelief:
     Attributes:
         likelihood: the likelihood of the reports.
         without_order: the model of categories without an order.
-        along_order: the shares on the smooth curve, shape (categories,); None if there are too many
-            categories.
+        along_order: the shares on the smooth curve, shape (categories,); None for too many categories.
         weight: the probability of the smooth curve.
     """
 
