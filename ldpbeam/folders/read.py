@@ -253,11 +253,7 @@ def earlier_among(output: str, study: str, names_of: Callable[[str], Iterable[st
         records = by_key(
             record for name in dict.fromkeys(names) for record in _estimates(join(folder, name), time)
         )
-        return {
-            series_of(estimate): estimate
-            for estimate in records.values()
-            if estimate.window and estimate.window[0] == start
-        }
+        return {series_of(row): row for row in records.values() if row.window and row.window[0] == start}
 
     return lambda record, start: written(record.attribute, start).get(series_of(record))
 

@@ -76,17 +76,11 @@ def reach(
     # A partition that appeared after earlier runs is read from its beginning.
     begin = _places(brokers, ends, EARLIEST if positions else asked.begin)
     new = _new(brokers, ends, read or {})
-    begun = {
-        number: min(offset, new.get(number, offset), ends[number][1])
-        for number, offset in positions.items()
-        if number in ends
-    }
-    removed = {
-        number: (offset, ends[number][0]) for number, offset in begun.items() if offset < ends[number][0]
-    }
-    begin |= {number: max(offset, ends[number][0]) for number, offset in begun.items()}
+    begun = {n: min(offset, new.get(n, offset), ends[n][1]) for n, offset in positions.items() if n in ends}
+    removed = {n: (offset, ends[n][0]) for n, offset in begun.items() if offset < ends[n][0]}
+    begin |= {n: max(offset, ends[n][0]) for n, offset in begun.items()}
     shared = asked.group is not None and not positions and brokers.has_committed(asked.group, ends)
-    afters = {number: after for number, (_, after) in ends.items()}
+    afters = {n: after for n, (_, after) in ends.items()}
     others = asked.group if shared else None
     return Reached(begin, removed, afters, others, brokers.identity(), new)
 

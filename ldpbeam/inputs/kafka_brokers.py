@@ -73,12 +73,10 @@ class Brokers:
     def has(self, checksums: Mapping[int, Checksum]) -> dict[int, bool]:
         """By partition, whether a message is still the one that was read."""
         try:
-            there = checksums_at(
-                self.topic, {number: checksum.offset for number, checksum in checksums.items()}
-            )
+            there = checksums_at(self.topic, {n: checksum.offset for n, checksum in checksums.items()})
         except self._kafka.KafkaException as error:
             raise UserError(self._sentence(error.args[0], "")) from None
-        return {number: there[number] == checksum for number, checksum in checksums.items()}
+        return {n: there[n] == checksum for n, checksum in checksums.items()}
 
     def offsets(self, partitions: Iterable[int], where: str | int) -> dict[int, int]:
         """The offset of a place by partition.
