@@ -60,8 +60,8 @@ def sentence_on(opening: str, rows: Sequence[Difference]) -> str:
     if not certain:
         noun = noun_of(rows[0].number).partition(" ")[0] if rows else "number"
         return f"{opening}: no {noun} changed for certain."
-    more = f" and {len(certain) - MOST_NAMED:,} more changes are certain" if len(certain) > MOST_NAMED else ""
-    listed = ", ".join(certain[:MOST_NAMED]) + more if more else words.listed(certain)
+    more = f"{words.counted(len(certain) - MOST_NAMED, 'more change is', 'more changes are')} certain"
+    listed = words.listed(certain if len(certain) <= MOST_NAMED else [*certain[:MOST_NAMED], more])
     return (
         f"{opening}: {listed}. Other changes may be chance."
         if len(certain) < len(rows)
