@@ -105,7 +105,6 @@ def report(parser: Parser) -> None:
         help="mark a time, such as a release, in charts, and compare the windows before and after it; may be "
         "repeated. Events of the study are marked too",
     )  # fmt: skip
-    data.add_argument("--export", metavar="FOLDER", help="also write each chart here, as SVG and as PNG")
     truth = parser.add_argument_group("comparison with the truth")
     truth.add_argument("--truth", metavar="FILE", help="CSV file of people, drawn beside the estimates")
     truth.add_argument(

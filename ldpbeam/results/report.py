@@ -12,7 +12,7 @@ from ldpbeam.errors import DONE, UserError, check_charts
 from ldpbeam.folders.read import read_results
 from ldpbeam.inputs.times import time_of
 from ldpbeam.printing import document, step
-from ldpbeam.results.page.writing import write_images, write_page
+from ldpbeam.results.page.writing import write_page
 from ldpbeam.untrusted import shown
 
 #: This many headlines are printed; with ``--json`` all are.
@@ -27,16 +27,10 @@ def report_command(options: argparse.Namespace) -> int:
     people, events = _people(options, outputs), _events(options.event, outputs[0])
     with step("drawing"):
         size, headlines = write_page(options.output, outputs, people, events=events)
-    images = None
-    if options.export is not None:
-        with step("exporting"):
-            images = write_images(options.export, outputs, people, events)
-    document({"page": options.output, "bytes": size, "images": images, "headlines": headlines})
+    document({"page": options.output, "bytes": size, "headlines": headlines})
     print(f"{shown(options.output)}: {size / 1e6:.1f} MB, opens in any browser")
     for headline in headlines[:MOST_HEADLINES]:
         print(shown(headline))
-    if images is not None:
-        print(f"{images} images are in {shown(options.export)}")
     return DONE
 
 

@@ -18,7 +18,6 @@ from ldpbeam.charts.figures import Figure
 from ldpbeam.charts.numbers import distributions
 from ldpbeam.charts.subject import Subject
 from ldpbeam.results.page.contents import content_of
-from ldpbeam.results.page.images import images
 from ldpbeam.schemas.outputs.records import Accounting, EstimateRecord
 
 SHARES = (0.123456789, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1, 0.176543211)
@@ -151,17 +150,6 @@ def test_each_of_several_estimates_has_a_lane() -> None:
     figure = distribution(of_service("a"), of_service("b"))
     assert figure.lanes == ["a", "b"] and {row["lane"] for row in figure.rows} == {"a", "b"}
     assert distribution(of_service("a")).lanes == [""]
-
-
-def test_images_are_made_of_every_chart() -> None:
-    (chapter,) = content_of(results(of_service("a"), MEAN), {}).chapters
-    made = dict(images(chapter.figures))
-    assert sorted(made) == [
-        "01-distribution-of-x.png", "01-distribution-of-x.svg", "02-mean-x.png", "02-mean-x.svg",
-    ]  # fmt: skip
-    assert made["02-mean-x.png"].startswith(b"\x89PNG")
-    assert b">m</text>" in made["02-mean-x.svg"]
-    assert b"#0072b2" in made["02-mean-x.svg"] and b"var(" not in made["02-mean-x.svg"]
 
 
 CERTAIN = replace(

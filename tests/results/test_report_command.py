@@ -149,11 +149,3 @@ def test_a_page_of_many_attributes_has_charts_of_the_first_ones(
         assert bool(chapter.figures) is charts
         assert ("charts are left out" in chapter.note) is not charts
         assert chapter.answer is not None and chapter.estimates.rows
-
-
-def test_export_writes_each_chart_as_svg_and_png(small: Path, tmp_path: Path, command: Any) -> None:
-    ran = command("report", small / "output", "-o", tmp_path / "page.html", "--export", tmp_path / "charts")
-    assert ran.code == 0, ran.err
-    names = sorted(path.name for path in (tmp_path / "charts").iterdir())
-    assert f"{len(names)} images are in" in ran.out
-    assert names[:2] == ["01-distribution-of-x.png", "01-distribution-of-x.svg"]

@@ -1,1 +1,1 @@
-"""The page of a run: one HTML file with its charts, and the charts as images."""
+"""The page of a run: one HTML file with its charts."""

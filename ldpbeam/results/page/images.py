@@ -1,9 +1,8 @@
-"""Charts as images: SVG in the page, whose style has its colours, and SVG and PNG as files."""
+"""Charts of the page as SVG, whose colours are those of the page's style."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import altair as alt
@@ -17,7 +16,6 @@ from ldpbeam.charts.texts import safe
 WIDTHS, HALF = {"wide": 960, "narrow": 340}, 450
 #: Roles that Vega gives to groups of marks, without the names that readers of a screen need.
 _ROLES = re.compile(r' (?:role="graphics-|aria-\w+=")[^"]*"')
-_SCALE = 2.0
 #: The version of Vega-Lite that Altair writes, as in 5.20.
 _VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 #: Colours that the page's style defines, for light, dark and paper.
@@ -35,29 +33,13 @@ def drawn(figure: Figure) -> Markup:
         Markup('<div class="{}" role="img" aria-label="{}">{}</div>').format(
             name,
             safe(" ".join([figure.title, *figure.summary])),
-            Markup(_ROLES.sub("", _svg(figure, min(width, HALF) if figure.half else width, _STYLED))),
+            Markup(_ROLES.sub("", _svg(figure, min(width, HALF) if figure.half else width))),
         )
         for name, width in WIDTHS.items()
     )
 
 
-def images(figures: Sequence[Figure]) -> Iterator[tuple[str, bytes]]:
-    """(file name, bytes) of each chart, as SVG and as PNG."""
-    for number, figure in enumerate(figures, 1):
-        name = f"{number:02}-" + (re.sub(r"\W+", "-", figure.title.lower()).strip("-")[:60] or "chart")
-        yield f"{name}.svg", _svg(figure, WIDTHS["wide"], theme()).encode()
-        yield (
-            f"{name}.png",
-            vl_convert.vegalite_to_png(
-                _chart(figure, WIDTHS["wide"], theme()), vl_version=_VERSION, scale=_SCALE
-            ),
-        )
-
-
-def _svg(figure: Figure, width: int, config: dict[str, Any]) -> str:
-    return vl_convert.vegalite_to_svg(_chart(figure, width, config), vl_version=_VERSION)
-
-
-def _chart(figure: Figure, width: int, config: dict[str, Any]) -> dict[str, Any]:
+def _svg(figure: Figure, width: int) -> str:
     chart: dict[str, Any] = safe(figure.chart(width).to_dict(validate=False))
-    return {**chart, "config": {**config, "aria": False}}
+    config = {**_STYLED, "aria": False}
+    return vl_convert.vegalite_to_svg({**chart, "config": config}, vl_version=_VERSION)

@@ -12,7 +12,7 @@ from ldpbeam.errors import UserError, check_charts
 from ldpbeam.folders.output import ESTIMATES, files_in, named_in_errors
 from ldpbeam.folders.read import read_results
 from ldpbeam.printing import warn
-from ldpbeam.transforms.storage import make_folder, write_bytes
+from ldpbeam.transforms.storage import write_bytes
 
 
 def write_page(
@@ -44,27 +44,6 @@ def write_page(
         write_bytes(path, text)
     chapters = [chapter for content in contents for chapter in content.chapters]
     return len(text), [chapter.answer.headline for chapter in chapters if chapter.answer]
-
-
-def write_images(
-    folder: str, outputs: Sequence[Results], people: Mapping[str, People], events: Mapping[str, int]
-) -> int:
-    """Write each chart of the page as SVG and as PNG, and return the number of files.
-
-    Raises:
-        UserError: if they cannot be written.
-    """
-    from ldpbeam.results.page.contents import content_of
-    from ldpbeam.results.page.images import images
-
-    count = 0
-    chapters = [chapter for results in outputs for chapter in content_of(results, people, events).chapters]
-    with named_in_errors(folder):
-        make_folder(folder)
-        for name, image in images([figure for chapter in chapters for figure in chapter.figures]):
-            write_bytes(f"{folder}/{name}", image)
-            count += 1
-    return count
 
 
 #: Seconds between two looks at the output folder, and so the least between two pages; an open page loads
