@@ -11,12 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldpbeam.mechanisms import RandomisedResponse
-from ldpbeam.schemas.outputs.snapshots import read_snapshots
 from ldpbeam.schemas.study.yaml_file import read_study
 
 ROOT = Path(__file__).parents[1]
-IRS = ROOT.parent / "shared" / "data" / "irs-income-2013-by-zip.csv"
 
 
 def run(monkeypatch: pytest.MonkeyPatch, script: str, *arguments: object) -> int:
@@ -33,46 +30,6 @@ def test_the_demonstration_runs_and_accounts_for_every_report(
     found = json.loads((tmp_path / "estimates" / "accounting.json").read_text())
     assert (found["in"], found["used"]) == (6000, 6000)
     assert "6,000 reports in = 6,000 used" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_incomes_go_through_and_the_exact_mle_is_at_least_as_likely_as_em(
-    real: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = IRS
-    if not real:
-        # Rows with zipcode 0 are totals: they must not be counted.
-        rows = [
-            f"1,{s},{z},{c},{1000 * (c + k)},0"
-            for k, s in enumerate(("AL", "WY"))
-            for z in (0, 1)
-            for c in (1, 2)
-        ]
-        data = tmp_path / "irs.csv"
-        data.write_text("STATEFIPS,STATE,zipcode,agi_stub,N02650,A02650\n" + "\n".join(rows) + "\n")
-    elif not IRS.exists():
-        pytest.skip("needs the IRS's table, which is not in the project")
-    assert run(monkeypatch, "irs_income/run.py", "--data", data, "--output", tmp_path / "out") == 0
-    for epsilon in (1, 2):
-        folder = tmp_path / "out" / f"epsilon-{epsilon}" / "estimates"
-        found = [json.loads(line) for line in (folder / "estimates.jsonl").read_text().splitlines()]
-        by_name = {record["name"]: record for record in found}
-        assert len(by_name["mle"]["categories"]) == (306 if real else 4)
-        assert by_name["mle"]["reports"] == (143_798 if real else 8)
-        assert sum(by_name["mle"]["frequencies"]) == pytest.approx(1, abs=1e-12)
-        assert min(by_name["norm_sub"]["frequencies"]) >= 0
-        likelihood = {name: log_likelihood(folder, by_name[name]["frequencies"], epsilon) for name in by_name}
-        assert likelihood["mle"] >= max(likelihood["em"], likelihood["norm_sub"])
-
-
-def log_likelihood(folder: Path, frequencies: list[float], epsilon: float) -> float:
-    with (folder / "statistics" / "irs_income-income-all.avro").open("rb") as stream:
-        (snapshot,) = read_snapshots(stream)
-    if min(frequencies) < 0:
-        return -np.inf
-    keep, other = RandomisedResponse(epsilon, len(frequencies)).support_probabilities
-    shares = other + (keep - other) * np.array(frequencies)
-    return float(snapshot.statistic.histograms[0] @ np.log(shares))
 
 
 STUDIES = sorted(path.parent.name for path in ROOT.glob("examples/*/study.yaml"))
