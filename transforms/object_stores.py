@@ -47,13 +47,6 @@ _IN_MEMORY = 2**24
 _AT_ONCE = 16
 
 
-class _Location(NamedTuple):
-    """What a URL names: the store, and the path there, which begins with its bucket."""
-
-    system: FileSystem
-    path: str
-
-
 class Entry(NamedTuple):
     """A file: its path, its length in bytes, and when it was written, in seconds since 1970."""
 
@@ -70,9 +63,8 @@ def object_at(url: str) -> Entry | None:
     """
     from pyarrow.fs import FileType
 
-    with _speaking_of(url):
-        location = _location(url)
-        info = location.system.get_file_info(location.path)
+    with _reaching(url) as (store, path):
+        info = store.get_file_info(path)
     return None if info.type == FileType.NotFound else _found(url, info)
 
 
@@ -88,14 +80,9 @@ def objects_below(folder: str, *, deep: bool) -> list[Entry]:
     """
     from pyarrow.fs import FileSelector
 
-    with _speaking_of(folder):
-        location = _location(folder)
-        selector = FileSelector(location.path, recursive=deep, allow_not_found=True)
-        return [
-            _found(folder + info.path[len(location.path) + 1 :], info)
-            for info in location.system.get_file_info(selector)
-            if info.is_file
-        ]
+    with _reaching(folder) as (store, path):
+        below = store.get_file_info(FileSelector(path, recursive=deep, allow_not_found=True))
+        return [_found(folder + info.path[len(path) + 1 :], info) for info in below if info.is_file]
 
 
 def opened(url: str) -> IO[bytes]:
@@ -125,9 +112,8 @@ def uploading(url: str) -> Iterator[IO[bytes]]:
     with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(temporary_root())) as stream:
         yield cast("IO[bytes]", stream)
         stream.seek(0)
-        with _speaking_of(url):
-            location = _location(url)
-            sent = location.system.open_output_stream(location.path)
+        with _reaching(url) as (store, path):
+            sent = store.open_output_stream(path)
             shutil.copyfileobj(stream, sent, _IN_MEMORY)
             sent.close()
 
@@ -138,10 +124,9 @@ def rename(source: str, target: str) -> None:
     Raises:
         OSError: as :func:`object_at`.
     """
-    with _speaking_of(source):
-        location, new = _location(source), _location(target)
-        location.system.copy_file(location.path, new.path)
-        location.system.delete_file(location.path)
+    with _reaching(source) as (store, path):
+        store.copy_file(path, _location(target)[1])
+        store.delete_file(path)
 
 
 def delete(urls: list[str]) -> None:
@@ -155,9 +140,8 @@ def delete(urls: list[str]) -> None:
 
 
 def _delete(url: str) -> None:
-    with contextlib.suppress(FileNotFoundError), _speaking_of(url):
-        location = _location(url)
-        location.system.delete_file(location.path)
+    with contextlib.suppress(FileNotFoundError), _reaching(url) as (store, path):
+        store.delete_file(path)
 
 
 class _Object(io.RawIOBase):
@@ -165,9 +149,8 @@ class _Object(io.RawIOBase):
 
     def __init__(self, url: str) -> None:
         self._url = url
-        with _speaking_of(url):
-            location = _location(url)
-            self._file = location.system.open_input_file(location.path)
+        with _reaching(url) as (store, path):
+            self._file = store.open_input_file(path)
             self._size: int = self._file.size()
         self._at = self._reached = 0
 
@@ -188,7 +171,7 @@ class _Object(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         if self._at >= self._size:
             return 0
-        with _speaking_of(self._url):
+        with _reaching(self._url):
             if self._at != self._reached:
                 self._file.seek(self._at)
             count: int = self._file.readinto(buffer)
@@ -205,7 +188,8 @@ def _found(url: str, info: FileInfo) -> Entry:
     return Entry(url, info.size or 0, (info.mtime_ns or 0) / 1e9)
 
 
-def _location(url: str) -> _Location:
+def _location(url: str) -> tuple[FileSystem, str]:
+    """(the store that a URL names, the path there, which begins with its bucket)."""
     scheme, _, path = url.partition("://")
     path = path.rstrip("/")
     bucket, slash, rest = path.partition("/")
@@ -216,12 +200,12 @@ def _location(url: str) -> _Location:
             f"name the bucket, as in {scheme}://{'CONTAINER@ACCOUNT' if scheme == 'abfss' else 'BUCKET'}/FILE"
         )
     if scheme == "gs":
-        return _Location(_cloud_storage(os.environ.get("STORAGE_EMULATOR_HOST")), path)
+        return _cloud_storage(os.environ.get("STORAGE_EMULATOR_HOST")), path
     if scheme == "s3":
         server = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        return _Location(_s3(bucket, server), path)
+        return _s3(bucket, server), path
     container, _, host = bucket.partition("@")
-    return _Location(_azure(host.partition(".")[0], container), container + slash + rest)
+    return _azure(host.partition(".")[0], container), container + slash + rest
 
 
 @functools.cache
@@ -271,10 +255,13 @@ def _azure(account: str, container: str) -> FileSystem:
 
 
 @contextlib.contextmanager
-def _speaking_of(url: str) -> Iterator[None]:
-    """Turn what pyarrow says of a store into one sentence, and name the URL as of a file of this machine."""
+def _reaching(url: str) -> Iterator[tuple[FileSystem, str]]:
+    """Yield the :func:`_location` of a URL.
+
+    What pyarrow says of the store becomes one sentence that names the URL, as of a file of this machine.
+    """
     try:
-        yield
+        yield _location(url)
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url) from None
     except (OSError, ValueError, pa.ArrowException) as error:

@@ -17,29 +17,13 @@ from pathlib import Path
 from types import TracebackType
 
 import maven
-from ports import held_port, port_of
+from ports import NoServerError, held_port, port_of
 
 POM = Path(__file__).with_name("broker.xml")
 VERSION = "3.9.1"  # as there
 PATIENCE = 180.0  # seconds; a broker is ready after about five
 #: The second compiler of Java would cost a start more than it gives back.
 JAVA_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-
-
-class NoBrokerError(Exception):
-    """The broker cannot be had or does not start; one line that says why."""
-
-
-def fetch() -> Path:
-    """The folder of the broker's jars.
-
-    Raises:
-        NoBrokerError: Maven is missing or fails.
-    """
-    try:
-        return maven.jars(POM)
-    except maven.MavenError as error:
-        raise NoBrokerError(str(error)) from None
 
 
 class Broker:
@@ -51,7 +35,7 @@ class Broker:
         listener: the name of a second listener, of which the settings say how it is secured; None for none.
 
     Raises:
-        NoBrokerError: it cannot be had, or does not start.
+        NoServerError: it cannot be had, or does not start.
     """
 
     def __init__(
@@ -59,8 +43,8 @@ class Broker:
     ) -> None:
         java = shutil.which("java")
         if java is None:
-            raise NoBrokerError("there is no java on PATH (on Debian: apt-get install default-jre-headless)")
-        self._java = [java, *JAVA_OPTIONS, "-cp", f"{fetch()}/*"]
+            raise NoServerError("there is no java on PATH (on Debian: apt-get install default-jre-headless)")
+        self._java = [java, *JAVA_OPTIONS, "-cp", f"{maven.jars(POM)}/*"]
         self._settings = folder / "server.properties"
         self._log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -124,7 +108,8 @@ class Broker:
         while not _answers(self.address):
             if self._process.poll() is not None or time.monotonic() > end:
                 self.kill()
-                raise NoBrokerError(f"the broker did not start; its log ends:\n{self._log_end()}")
+                said = self._log.read_text(errors="replace").strip()[-3000:]
+                raise NoServerError(f"the broker did not start; its log ends:\n{said}")
             time.sleep(0.1)
 
     def kill(self) -> None:
@@ -138,10 +123,7 @@ class Broker:
         command = [*self._java, *map(str, arguments)]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
-            raise NoBrokerError(f"{arguments[0]}: {(done.stdout + done.stderr).strip()[-500:]}")
-
-    def _log_end(self) -> str:
-        return self._log.read_text(errors="replace").strip()[-3000:]
+            raise NoServerError(f"{arguments[0]}: {(done.stdout + done.stderr).strip()[-500:]}")
 
 
 @contextlib.contextmanager
@@ -149,7 +131,7 @@ def running_broker() -> Iterator[Broker]:
     """A broker for as long as the block lasts.
 
     Raises:
-        NoBrokerError: it cannot be had, or does not start.
+        NoServerError: it cannot be had, or does not start.
     """
     with tempfile.TemporaryDirectory(prefix="kafka-broker-") as folder, Broker(Path(folder)) as broker:
         yield broker

@@ -25,6 +25,7 @@ import client
 import numpy as np
 import servers
 from numpy.typing import NDArray
+from ports import NoServerError
 
 from ldpbeam.schemas.study.yaml_file import read_study
 from ldpbeam.times import milliseconds
@@ -156,4 +157,7 @@ def print_estimates(receive: servers.Receive, truths: Any, truth: Truth) -> set[
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except NoServerError as error:
+        sys.exit(str(error))

@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ports import NoServerError
+
 #: Maven would wait half an hour for a silent server; its versions name the limit differently.
 PATIENCE = (
     "-Dmaven.wagon.rto=60000",
@@ -20,15 +22,11 @@ PATIENCE = (
 )
 
 
-class MavenError(Exception):
-    """Jars cannot be had; one line that says why."""
-
-
 def jars(pom: Path) -> Path:
     """The folder of all jars that a pom depends on.
 
     Raises:
-        MavenError: if Maven is missing or fails.
+        NoServerError: if Maven is missing or fails.
     """
     named = os.environ.get("LDPBEAM_CACHE")
     # Beam's servers send the jars of their class path with every job, but none below such a folder.
@@ -51,13 +49,13 @@ def jars(pom: Path) -> Path:
 def _download(pom: Path, folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise MavenError("there is no mvn on PATH: install Maven and Java 11 or 17 (apt-get install maven)")
+        raise NoServerError("there is no mvn on PATH: apt-get install maven, with Java 11 or 17")
     command = [maven, "--batch-mode", "--quiet", f"--file={pom}", "-Dmaven.artifact.threads=16", *PATIENCE]
     command += ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise MavenError(f"the jars of {pom.name} could not be fetched; mvn said: {(said or ['nothing'])[0]}")
+        raise NoServerError(f"mvn could not fetch the jars of {pom.name}: {(said or ['it said nothing'])[0]}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,10 @@
-"""A port for a server that is about to start."""
+"""A port for a server that is about to start, and the error if the server cannot be had."""
 
 import socket
+
+
+class NoServerError(Exception):
+    """A server, or what it needs, cannot be had or does not start; one line that says why."""
 
 
 def held_port() -> socket.socket:

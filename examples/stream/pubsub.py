@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ports import held_port, port_of
+from ports import NoServerError, held_port, port_of
 
 PROJECT = "ldp-test"
 TESTS = Path(__file__).parents[2] / "tests" / "integration"
@@ -30,10 +30,6 @@ class Server(NamedTuple):
 
     address: str  # host:port
     name: str  # what it is, and where it is not the first choice, why
-
-
-class NoServerError(Exception):
-    """A server that was asked for is not there; one line that says why."""
 
 
 @contextlib.contextmanager

@@ -108,7 +108,7 @@ def running_pubsub() -> Iterator[PubSub]:
     """A server with both topics, as long as the block lasts.
 
     Raises:
-        pubsub.NoServerError: ``PUBSUB_EMULATOR_HOST`` names a server that does not answer.
+        NoServerError: ``PUBSUB_EMULATOR_HOST`` names a server that does not answer.
     """
     with pubsub.running_server() as server, contextlib.ExitStack() as made:
         os.environ["PUBSUB_EMULATOR_HOST"] = server.address
@@ -130,7 +130,7 @@ def running_kafka() -> Iterator[Kafka]:
     """A broker with both topics, as long as the block lasts.
 
     Raises:
-        broker.NoBrokerError: it cannot be had, or does not start.
+        NoServerError: it cannot be had, or does not start.
     """
     with broker.running_broker() as running:
         from confluent_kafka.admin import AdminClient, NewTopic

@@ -134,16 +134,8 @@ def _following(path: Path, draft: Draft, data: str | None, column: str) -> list[
     study = ["--study", str(path)]
     commands = [["explain", *study], ["plan", *study, "--users", "10000"]]
     if data and not data.endswith(".parquet"):
-        perturb = [
-            "perturb",
-            *study,
-            "--attribute",
-            draft.attribute,
-            "--input",
-            data,
-            "--value-column",
-            column,
-        ]
+        perturb = ["perturb", *study, "--attribute", draft.attribute]
+        perturb += ["--input", data, "--value-column", column]
         users = next(filter(names_users, columns_of(data) if draft.users else ()), None)
         times = times_in(data)
         perturb += ["--user-column", users] if users else []

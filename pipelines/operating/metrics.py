@@ -10,7 +10,6 @@ from importlib.metadata import version
 from typing import Any
 
 import psutil
-from prometheus_client import generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -34,7 +33,7 @@ STUCK = 10 * 60_000
 FEW = 16
 
 
-class Watched:
+class Watched(Collector):
     """A run that goes on, and how far it has come. Any thread may ask.
 
     Args:
@@ -44,6 +43,10 @@ class Watched:
 
     def __init__(self, output: StreamOutput, run: Run) -> None:
         self.output, self.run = output, run
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of the run."""
+        return metrics_of(self)
 
     def stuck(self) -> str | None:
         """Why the run does not go on; None if it does."""
@@ -73,21 +76,6 @@ def _resident(process: psutil.Process) -> int:
         return int(process.memory_info().rss)
     except psutil.Error:  # it has ended meanwhile
         return 0
-
-
-class _Of(Collector):
-    """Gives the metrics of one run."""
-
-    def __init__(self, watched: Watched) -> None:
-        self._watched = watched
-
-    def collect(self) -> Iterator[Metric]:
-        return metrics_of(self._watched)
-
-
-def exposition(watched: Watched) -> bytes:
-    """The metrics of a run, as an answer to a scrape."""
-    return generate_latest(_Of(watched))
 
 
 def metrics_of(watched: Watched) -> Iterator[Metric]:

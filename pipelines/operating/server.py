@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ldpbeam.errors import UserError
-from ldpbeam.pipelines.operating.metrics import Watched, exposition
+from ldpbeam.pipelines.operating.metrics import Watched
 
 #: How long a connection may send nothing, or not receive its answer.
 SECONDS = 10.0
@@ -69,7 +69,7 @@ class Answers:
     def _scraped(self, watched: Watched) -> Answer:
         with self._lock:
             if self._metrics is None or time.monotonic() - self._made >= FRESH_SECONDS:
-                self._metrics = Answer(200, CONTENT_TYPE_LATEST, exposition(watched))
+                self._metrics = Answer(200, CONTENT_TYPE_LATEST, generate_latest(watched))
                 self._made = time.monotonic()
             return self._metrics
 

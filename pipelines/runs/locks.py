@@ -48,7 +48,10 @@ def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[None]:
             fcntl.flock(file, kind)
         except BlockingIOError:
             os.close(file)
-            raise UserError(_taken(folder)) from None
+            raise UserError(
+                f"--output {folder}: another run is writing there now; start this one when it has ended, or "
+                "name another folder"
+            ) from None
         except OSError as error:
             os.close(file)
             if error.errno not in _NO_LOCKS:
@@ -65,7 +68,10 @@ def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[None]:
     try:
         yield
         if not _is_there(path, file):
-            raise UserError(_gone(folder))
+            raise UserError(
+                f"--output {folder}: it was deleted or moved while the run was writing there; start the run "
+                "again"
+            )
     finally:
         with contextlib.suppress(OSError):
             # The last holder deletes the file; this fails while others share the lock.
@@ -73,17 +79,6 @@ def locked(folder: str, *, alone: bool, wait: bool = False) -> Iterator[None]:
             if _is_there(path, file):
                 os.unlink(path)  # noqa: PTH108
         os.close(file)
-
-
-def _taken(folder: str) -> str:
-    return (
-        f"--output {folder}: another run is writing there now; start this one when it has ended, or name "
-        "another folder"
-    )
-
-
-def _gone(folder: str) -> str:
-    return f"--output {folder}: it was deleted or moved while the run was writing there; start the run again"
 
 
 def _is_there(path: str, file: int) -> bool:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
+from broker import VERSION, Broker
 from flink import flink_cluster, flink_for_a_test
+from ports import NoServerError
 from stream_runs import run_batch
 
 __all__ = ["flink_cluster", "flink_for_a_test"]
@@ -74,12 +76,11 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A real Kafka broker for all tests, on free ports of this machine."""
     if importlib.util.find_spec("confluent_kafka") is None:
         _missing("confluent-kafka is not installed: pip install 'ldpbeam[test]'")
-    module = _example("broker")
     try:
-        with module.Broker(tmp_path_factory.mktemp("kafka")) as broker:
-            _say(request, "Kafka broker", f"Apache Kafka {module.VERSION}")
+        with Broker(tmp_path_factory.mktemp("kafka")) as broker:
+            _say(request, "Kafka broker", f"Apache Kafka {VERSION}")
             yield broker
-    except module.NoBrokerError as error:
+    except NoServerError as error:
         _missing(str(error))
 
 
@@ -88,7 +89,6 @@ def own_kafka(tmp_path: Path) -> Iterator[Any]:
     """A broker of a test's own, to be ended or set up: a function of its second listener and its settings."""
     if importlib.util.find_spec("confluent_kafka") is None:
         _missing("confluent-kafka is not installed: pip install 'ldpbeam[test]'")
-    module = _example("broker")
     with contextlib.ExitStack() as stack:
 
         def start(listener: str | None = None, **settings: str) -> Any:
@@ -96,8 +96,8 @@ def own_kafka(tmp_path: Path) -> Iterator[Any]:
             folder.mkdir()
             try:
                 dotted = {name.replace("_", "."): value for name, value in settings.items()}
-                return stack.enter_context(module.Broker(folder, dotted, listener))
-            except module.NoBrokerError as error:
+                return stack.enter_context(Broker(folder, dotted, listener))
+            except NoServerError as error:
                 _missing(str(error))
 
         yield start
@@ -110,7 +110,7 @@ def pubsub(request: pytest.FixtureRequest, pubsub_servers: Any) -> Iterator[str]
     with contextlib.ExitStack() as stack:
         try:
             server = stack.enter_context(pubsub_servers.running_server())
-        except pubsub_servers.NoServerError as error:
+        except NoServerError as error:
             pytest.fail(str(error), pytrace=False)
         _say(request, "Pub/Sub server", server.name)
         yield server.address

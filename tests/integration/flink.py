@@ -15,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from maven import MavenError
+from ports import NoServerError
 from support.flink_cluster import Cluster
 from support.waiting import PATIENCE, wait_until
 
@@ -43,7 +43,7 @@ def flink_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]
     try:
         cluster = Cluster(tmp_path_factory.mktemp("flink"), environment=environment)
         cluster.start()
-    except (MavenError, FlinkError, OSError) as error:
+    except (NoServerError, FlinkError, OSError) as error:
         if REQUIRED:
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))

@@ -31,7 +31,7 @@ def expansion_service() -> Iterator[str]:
     """The address of what puts the reader into a pipeline, for as long as the block lasts.
 
     Raises:
-        MavenError: if the jars cannot be had.
+        NoServerError: if the jars cannot be had.
     """
     with held_port() as held, tempfile.TemporaryDirectory() as folder:
         # The service sends what is on its class path with each job, and insists on something: this folder.

@@ -14,7 +14,7 @@ import pytest
 from flink import REQUIRED, submit
 from kafka_io import expansion_service
 from kafka_messages import new_topic, produce, remove_before
-from maven import MavenError
+from ports import NoServerError
 from stream_messages import MINUTE, WEEK_AGO, by_time, evenly, one_by_one, reports_of, rides
 from support.beam_reports import rows_of
 from support.flink_cluster import Cluster
@@ -55,7 +55,7 @@ def java() -> Iterator[str]:
     try:
         with expansion_service() as address:
             yield address
-    except MavenError as error:
+    except NoServerError as error:
         if REQUIRED:
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("google.cloud.pubsub_v1", reason="google-cloud-pubsub is not installed")
 
+from ports import NoServerError
 from support.waiting import wait_until
 
 
@@ -50,7 +51,7 @@ def test_a_server_that_is_named_and_does_not_answer_is_an_error(
 ) -> None:
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "localhost:1")
     with (
-        pytest.raises(pubsub_servers.NoServerError, match="'localhost:1', where nothing answers"),
+        pytest.raises(NoServerError, match="'localhost:1', where nothing answers"),
         pubsub_servers.running_server(),
     ):
         pass

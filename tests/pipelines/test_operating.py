@@ -12,11 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ldpbeam.errors import UserError
 from ldpbeam.pipelines.operating import metrics, server
-from ldpbeam.pipelines.operating.metrics import Watched, exposition
+from ldpbeam.pipelines.operating.metrics import Watched
 from ldpbeam.pipelines.operating.server import Answers, answering, is_loopback
 from ldpbeam.pipelines.spool.manifest import Manifest
 from ldpbeam.pipelines.spool.place import StreamOutput
@@ -87,14 +88,14 @@ def accounting_in(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("counted", [COUNTED, accounting([])])
 def test_the_accounting_can_be_read_from_the_metrics(counted: dict[str, Any]) -> None:
-    text = exposition(known(manifest=SimpleNamespace(accounting=counted))).decode()
+    text = generate_latest(known(manifest=SimpleNamespace(accounting=counted))).decode()
     assert accounting_in(text) == counted
 
 
 def test_every_number_has_a_metric_in_base_units(monkeypatch: pytest.MonkeyPatch) -> None:
     assert metrics.memory()[0] > 2**20
     monkeypatch.setattr(metrics, "memory", lambda: (1000, 2000))
-    scraped = samples(exposition(known()).decode())
+    scraped = samples(generate_latest(known()).decode())
     assert scraped["ldpbeam_lag_seconds", ()] == 1.25
     assert scraped["ldpbeam_lag_messages", ()] == 40
     assert scraped["ldpbeam_watermark_timestamp_seconds", ()] == 1_700_000_000.5
@@ -111,13 +112,13 @@ def test_every_number_has_a_metric_in_base_units(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_not_known_has_no_metric() -> None:
-    names = {name for name, _ in samples(exposition(known(reached=None, lag=None)).decode())}
-    left = {name for name, _ in samples(exposition(known()).decode())} - names
+    names = {name for name, _ in samples(generate_latest(known(reached=None, lag=None)).decode())}
+    left = {name for name, _ in samples(generate_latest(known()).decode())} - names
     assert left == {"ldpbeam_lag_seconds", "ldpbeam_lag_messages", "ldpbeam_watermark_timestamp_seconds"}
 
 
 def test_the_values_of_labels_are_names_of_the_code_and_the_run() -> None:
-    labels = {label for _, labels in samples(exposition(known()).decode()) for label in labels}
+    labels = {label for _, labels in samples(generate_latest(known()).decode()) for label in labels}
     values = {value for name, value in labels if name not in ("run", "study", "version")}
     assert {name for name, _ in labels} == {"run", "study", "version", "outcome", "reason", "process"}
     assert values <= {*counts.FATES, *REASONS, "not_json", "command", "engine"}

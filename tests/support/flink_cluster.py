@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
-from maven import MavenError, jars
-from ports import held_port, port_of
+from maven import jars
+from ports import NoServerError, held_port, port_of
 
 from ldpbeam.runners.flink.rest import FlinkError, Rest
 
@@ -84,7 +84,7 @@ class Cluster:
         environment: further environment variables of the cluster's processes and of their workers.
 
     Raises:
-        MavenError: if the jars cannot be had.
+        NoServerError: if the jars cannot be had.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ def main(what: str, folder: Path = ROOT / "build" / "flink") -> None:
     try:
         cluster = Cluster(folder, PORT)
         cluster.start()
-    except (MavenError, FlinkError, OSError) as error:
+    except (NoServerError, FlinkError, OSError) as error:
         raise SystemExit(f"{error}") from None
     print(f"Flink runs; its logs are in {folder}. Give runs these options:")
     print("  --runner flink", *cluster.options)

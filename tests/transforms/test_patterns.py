@@ -24,9 +24,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     if request.param == "store":
         monkeypatch.setattr(patterns, "is_local", lambda path: False)
         here = LocalFileSystem()
-        monkeypatch.setattr(
-            object_stores, "_location", lambda path: object_stores._Location(here, path.rstrip("/"))
-        )
+        monkeypatch.setattr(object_stores, "_location", lambda path: (here, path.rstrip("/")))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
