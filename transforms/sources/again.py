@@ -15,6 +15,7 @@ from ldpbeam.schemas.outputs.records import DeadLetterRecord
 from ldpbeam.schemas.reports.columns import DELIVERY, PLACE, Columns
 from ldpbeam.transforms.reports.dead_letters import LETTERS_AT_ONCE, REASONS, DeadLetter
 from ldpbeam.transforms.reports.kept_records import decode_kept
+from ldpbeam.transforms.sources.batch_input import in_parts
 from ldpbeam.transforms.storage import open_raw
 
 #: Letters are decoded in parts of about this many bytes.
@@ -42,7 +43,8 @@ def read_letters(file: LettersFile, columns: Columns) -> Iterator[pa.RecordBatch
     chosen = np.unpackbits(np.frombuffer(file.chosen, dtype=np.uint8))
     with open_raw(file.path) as stream:
         pairs = zip(read_dead_letters(stream), chosen, strict=False)
-        for part in _parts(letter for letter, is_read in pairs if is_read):
+        letters = (letter for letter, is_read in pairs if is_read)
+        for part in in_parts(letters, lambda one: len(one.record or b""), LETTERS_AT_ONCE, PART_BYTES):
             still: list[DeadLetter] = []
             for item in read_again(part, columns):
                 if isinstance(item, DeadLetter):
@@ -51,20 +53,6 @@ def read_letters(file: LettersFile, columns: Columns) -> Iterator[pa.RecordBatch
                     yield item
             if still:
                 yield still
-
-
-def _parts(letters: Iterator[DeadLetterRecord]) -> Iterator[list[DeadLetterRecord]]:
-    """Consecutive letters in parts that are decoded at once."""
-    part: list[DeadLetterRecord] = []
-    size = 0
-    for letter in letters:
-        part.append(letter)
-        size += len(letter.record or b"")
-        if len(part) >= LETTERS_AT_ONCE or size >= PART_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
 
 
 def read_again(letters: Sequence[DeadLetterRecord], wanted: Columns) -> Iterator[pa.RecordBatch | DeadLetter]:

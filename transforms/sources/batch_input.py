@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
 from ldpbeam.transforms.sources.files import ReportFile
+
+Item = TypeVar("Item")
 
 
 def whole(one: Any) -> list[Any]:
@@ -58,6 +60,21 @@ class BatchInput:
     names: tuple[str, ...] = ()
     files: tuple[ReportFile, ...] = ()
     counts: bool = False
+
+
+def in_parts(
+    items: Iterable[Item], size_of: Callable[[Item], int], most: int, most_bytes: int
+) -> Iterator[list[Item]]:
+    """Consecutive items in parts: a part ends with the item that reaches ``most`` items or ``most_bytes``."""
+    part, size = list[Item](), 0
+    for item in items:
+        part.append(item)
+        size += size_of(item)
+        if len(part) >= most or size >= most_bytes:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def decoded_parts(given: BatchInput, columns: Columns) -> Iterator[pa.RecordBatch | list[DeadLetter]]:

@@ -35,10 +35,12 @@ from ldpbeam.transforms.sources.feeds import (
 )
 from ldpbeam.transforms.sources.kafka_client import (
     NO_GROUP,
+    READING,
     KafkaTopic,
     cleanup_policy,
     client,
     identity_of,
+    is_out_of_range,
     passes,
 )
 from ldpbeam.transforms.sources.kafka_messages import poll_of
@@ -147,11 +149,8 @@ class _Consumed(OpenFeed):
         self._kafka = confluent_kafka
         self._errors = confluent_kafka.KafkaError
         settings = {
+            **READING,
             "group.id": feed.group or NO_GROUP,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
             "error_cb": self._remember_error,
             "on_commit": self._warn_of_refusal,
             # librdkafka waits this long for the coordinator of the group, even when the process ends.
@@ -306,7 +305,7 @@ class _Consumed(OpenFeed):
             elif message.topic() is None:
                 # An error of the group, to which the user may have no right. Nothing is read from the group.
                 self._error = error.str()
-            elif error.code() in (self._errors._AUTO_OFFSET_RESET, self._errors.OFFSET_OUT_OF_RANGE):
+            elif is_out_of_range(error):
                 self._partitions[number].out_of_range = True
             elif not passes(error):
                 self._problem = f"partition {number}: {error.str()}"

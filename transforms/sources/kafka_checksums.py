@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.transforms.offsets import Checksum, spaced
-from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
+from ldpbeam.transforms.sources.kafka_client import READING, KafkaTopic, client, is_out_of_range, passes
 
 #: Seconds to wait for messages.
 ANSWER_SECONDS = 10.0
@@ -43,13 +43,7 @@ def checksums_at(topic: KafkaTopic, offsets: Mapping[int, int]) -> dict[int, Che
     import confluent_kafka
 
     errors, found = confluent_kafka.KafkaError, dict[int, Checksum | None]()
-    settings = {
-        "group.id": NO_GROUP,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
-        "queued.min.messages": 1,
-    }
+    settings = READING | {"queued.min.messages": 1}
     end = time.monotonic() + ANSWER_SECONDS
     with contextlib.closing(client(confluent_kafka.Consumer, topic, settings)) as consumer:
         consumer.assign([confluent_kafka.TopicPartition(topic.name, *place) for place in offsets.items()])
@@ -60,11 +54,7 @@ def checksums_at(topic: KafkaTopic, offsets: Mapping[int, int]) -> dict[int, Che
                 error = message.error()
                 if error is None:
                     found.setdefault(message.partition(), checksum_of(message))
-                elif error.code() in (
-                    errors._PARTITION_EOF,
-                    errors._AUTO_OFFSET_RESET,
-                    errors.OFFSET_OUT_OF_RANGE,
-                ):
+                elif error.code() == errors._PARTITION_EOF or is_out_of_range(error):
                     found.setdefault(message.partition(), None)
                 elif message.topic() is not None and not passes(error):
                     raise confluent_kafka.KafkaException(error)

@@ -43,6 +43,14 @@ _PASSING = (
 )
 #: librdkafka must have a group, even where nothing is committed.
 NO_GROUP = "ldpbeam-without-a-group"
+#: How messages are read: from an offset to the end of the partition, and nothing is committed by itself.
+READING = {
+    "group.id": NO_GROUP,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -165,6 +173,11 @@ def passes(error: Any) -> bool:
     only.
     """
     return error.code() < 0 or error.code() in [getattr(error, name) for name in _PASSING]
+
+
+def is_out_of_range(error: Any) -> bool:
+    """Whether an error of librdkafka says that a partition does not have the offset that is to be read."""
+    return error.code() in (error._AUTO_OFFSET_RESET, error.OFFSET_OUT_OF_RANGE)
 
 
 def _safe(error: Exception, given: Mapping[str, str]) -> str:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.transforms.offsets import Offsets
 from ldpbeam.transforms.reports.dead_letters import DeadLetter
-from ldpbeam.transforms.sources.batch_input import BatchInput, Reading
+from ldpbeam.transforms.sources.batch_input import BatchInput, Reading, in_parts
 from ldpbeam.transforms.sources.feeds import FeedBatch
 from ldpbeam.transforms.sources.kafka import BATCH_BYTES, BATCH_MESSAGES
-from ldpbeam.transforms.sources.kafka_client import NO_GROUP, KafkaTopic, client, passes
+from ldpbeam.transforms.sources.kafka_client import READING, KafkaTopic, client, is_out_of_range, passes
 from ldpbeam.transforms.sources.kafka_messages import poll_of
 from ldpbeam.transforms.sources.poll_batches import batches_of
 
@@ -67,27 +67,14 @@ def read_offsets(topic: KafkaTopic, offsets: Offsets, columns: Columns) -> Itera
     import confluent_kafka
 
     problems: list[str] = []
-    settings = {
-        "group.id": NO_GROUP,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
-        "error_cb": lambda error: problems.append(error.str()),
-    }
+    settings = READING | {"error_cb": lambda error: problems.append(error.str())}
     consumer = client(confluent_kafka.Consumer, topic, settings)
     name = f"{topic.name}/{offsets.partition}"
     try:
         consumer.assign([confluent_kafka.TopicPartition(topic.name, offsets.partition, offsets.first)])
-        waiting: list[Any] = []
-        size = 0
-        for message in _messages(confluent_kafka.KafkaError, consumer, offsets, problems):
-            waiting.append(message)
-            size += len(message.value() or b"")
-            if len(waiting) >= BATCH_MESSAGES or size >= BATCH_BYTES:
-                yield from (batch for batch, _ in batches_of(name, columns, poll_of(name, waiting)))
-                waiting, size = [], 0
-        if waiting:
-            yield from (batch for batch, _ in batches_of(name, columns, poll_of(name, waiting)))
+        messages = _messages(confluent_kafka.KafkaError, consumer, offsets, problems)
+        for part in in_parts(messages, lambda one: len(one.value() or b""), BATCH_MESSAGES, BATCH_BYTES):
+            yield from (batch for batch, _ in batches_of(name, columns, poll_of(name, part)))
     except (confluent_kafka.KafkaException, OSError) as error:
         said = error.args[0].str() if isinstance(error, confluent_kafka.KafkaException) else str(error)
         raise OSError(f"{name} at {topic.brokers}: {said}") from None
@@ -118,7 +105,7 @@ def _messages(errors: Any, consumer: Any, offsets: Offsets, problems: list[str])
             elif message.topic() is None:
                 # An error of the group, to which the user may have no right. Nothing is read from the group.
                 problems.append(error.str())
-            elif error.code() in (errors._AUTO_OFFSET_RESET, errors.OFFSET_OUT_OF_RANGE):
+            elif is_out_of_range(error):
                 raise OSError(f"retention has removed offsets from {offsets.first:,} on while the run read")
             elif not passes(error):
                 raise OSError(error.str())
