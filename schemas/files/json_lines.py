@@ -206,8 +206,6 @@ def _decode(
     ends: NDArray[np.int64],
     wanted: Columns,
 ) -> Iterator[pa.RecordBatch | BadLine]:
-    if not len(starts):
-        return
     columns = _columns(text, starts, ends, wanted)
     if columns is not None:
         yield _batch(columns, text, position, starts, ends, wanted)

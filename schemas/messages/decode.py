@@ -12,7 +12,6 @@ import base64
 import functools
 import json
 import re
-import uuid
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -369,42 +368,28 @@ def _joined(texts: Sequence[bytes]) -> tuple[bytes, NDArray[np.int64], NDArray[n
 
 def _decode_avro(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
     """Decode messages of Avro, those of one schema together."""
-    together: defaultdict[_Decode, list[NDArray[np.int64]]] = defaultdict(list)
+    together: defaultdict[tuple[str, int], list[NDArray[np.int64]]] = defaultdict(list)
     values = poll.at(indices)
     starts = pa.array([value[: frame_of(value)] for value in values], pa.binary()).dictionary_encode()
     codes = starts.indices.to_numpy()
     groups = np.split(indices[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes))[:-1])
-    for start, group in zip(starts.dictionary.to_pylist(), groups, strict=True):
-        number = framed_id(start)
+    for frame, group in zip(starts.dictionary.to_pylist(), groups, strict=True):
+        number, schema = framed_id(frame), ""
         try:
-            decode_some = _decode_objects if number is None else _decoder_of(wanted, number, len(start))
+            if number is not None:
+                schema = wanted.schemas.text_of(number)
+                measured(schema)
         except UnknownSchemaError as error:
             problem = f"it begins as in Confluent's framing with the schema {number}: {error}"
             for message in map(poll.message, group.tolist()):
                 yield BadMessage(message, 1, UNKNOWN_SCHEMA, problem, message.data, 0)
         else:
-            together[decode_some].append(group)
-    for decode_some, alike in together.items():
+            together[schema, len(frame)].append(group)
+    for (schema, start), alike in together.items():
+        decode_records = functools.partial(decode_framed, schema=schema, start=start)
+        decode_some = functools.partial(_decode_singles, decode_records if schema else decode_objects)
         for part in _parts(poll, np.concatenate(alike)):
             yield from _guarded(decode_some, poll, part, wanted)
-
-
-def _decoder_of(wanted: Columns, number: int | uuid.UUID, start: int) -> _Decode:
-    """The decoder of records with Confluent's framing, for the schema of an id.
-
-    Raises:
-        UnknownSchemaError: if nobody knows it.
-        OSError: if a registry of schemas does not answer.
-    """
-    schema = wanted.schemas.text_of(number)
-    measured(schema)
-    return _framed_decoder(schema, start)
-
-
-@functools.lru_cache(maxsize=64)
-def _framed_decoder(schema: str, start: int) -> _Decode:
-    """The decoder of records of a schema with Confluent's framing; the same one for the same schema."""
-    return functools.partial(_decode_singles, functools.partial(decode_framed, schema=schema, start=start))
 
 
 def _decode_singles(decode_some: _Decode, poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:
@@ -415,9 +400,6 @@ def _decode_singles(decode_some: _Decode, poll: Poll, indices: NDArray[np.int64]
         else:
             which, row = item.column("position").to_numpy(), item.column("row").to_numpy()
             yield _placed(poll, item, which, row, wanted, single=True)
-
-
-_decode_objects = functools.partial(_decode_singles, decode_objects)
 
 
 def _decode_stream(poll: Poll, indices: NDArray[np.int64], wanted: Columns) -> Decoded:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.domains import Candidates, Categories, Domain, KeyValues, Numeric, Vector
+from ldpbeam.domains import Categories, Domain, KeyValues, Numeric, Vector
 from ldpbeam.memoised import Memo
 from ldpbeam.schemas.reports.columns import (
     ATTRIBUTE_KEY,
@@ -41,19 +41,17 @@ def domain_hash(domain: Domain) -> str:
     range as big-endian doubles, and the step if there is one; then the name of the scale in ASCII, or each
     of its edges as a big-endian double.
     """
-    kinds = {Numeric: "numeric", Categories: "categories", KeyValues: "keys", Vector: "vector"}
-    kinds[Candidates] = kinds[Categories]
-    names: tuple[str, ...] = ()
     numbers: Numeric | None = None
     if isinstance(domain, Categories):
-        names = tuple(domain.names)
+        names = "categories", *domain.names
     elif isinstance(domain, KeyValues):
-        names, numbers = tuple(domain.keys), domain.values
+        names, numbers = ("keys", *domain.keys), domain.values
     elif isinstance(domain, Vector):
-        names, numbers = tuple(domain.coordinates), domain.values
-    elif isinstance(domain, Numeric):
-        numbers = domain
-    text = b"".join(name.encode() + b"\0" for name in (kinds[type(domain)], *names))
+        names, numbers = ("vector", *domain.coordinates), domain.values
+    else:
+        assert isinstance(domain, Numeric)
+        names, numbers = ("numeric",), domain
+    text = b"".join(name.encode() + b"\0" for name in names)
     if numbers is not None:
         text += struct.pack(">2d", numbers.low + 0.0, numbers.high + 0.0)
         text += b"" if numbers.step is None else struct.pack(">d", numbers.step)
@@ -78,11 +76,6 @@ def _options(version: ServiceVersion) -> dict[str, Any]:
     """The parameters besides name and epsilon, as JSON represents them."""
     options: dict[str, Any] = json.loads(json.dumps(version.parameters))
     return {name: value for name, value in options.items() if name not in ("mechanism", "epsilon")}
-
-
-def entries_in(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The entries of a stamp in a file's metadata; empty if it has none."""
-    return {key: metadata[key] for key in STAMP_KEYS if key in metadata}
 
 
 def differences(stamp: Mapping[str, str], attribute: Attribute, index: int) -> list[str]:
@@ -140,7 +133,7 @@ def problem(
         attribute: the attribute of reports that do not name one.
         service: the service of reports that do not name one.
     """
-    stamp = entries_in(metadata)
+    stamp = {key: metadata[key] for key in STAMP_KEYS if key in metadata}
     if not stamp:
         return None
     name, of = metadata.get(ATTRIBUTE_KEY, attribute), metadata.get(SERVICE_KEY, service)

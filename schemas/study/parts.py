@@ -99,13 +99,10 @@ def _length(value: object) -> object:
 
 
 def _epoch(value: object) -> object:
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
-        return (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
+    time = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(time, datetime) or time.tzinfo is None:
+        raise ValueError("write a time with its zone, as in 2026-11-20T10:00:00Z")
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 Duration = Annotated[
