@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldpbeam.answers.alarms import DAY, Before, series_of
 from ldpbeam.answers.named_numbers import by_key
@@ -34,7 +34,6 @@ from ldpbeam.schemas.outputs.records import (
     Accounting,
     EstimateRecord,
     Fit,
-    FormatRecord,
     LedgerEntry,
     PeriodEntry,
     RunRecord,
@@ -148,8 +147,8 @@ def _run_record(path: str) -> RunRecord:
     text = _text(path)
     with naming(path):
         # The format is read first, because in a newer one every other field may be different.
-        version = read_record(FormatRecord, text).format
-        if version > FORMAT:
+        version = read_record(dict[str, Any], text).get("format")
+        if isinstance(version, int) and version > FORMAT:
             raise ValueError(
                 f"a newer version of ldpbeam wrote it (format {version}, known up to {FORMAT}): update "
                 "ldpbeam"
@@ -260,12 +259,9 @@ def earlier_among(output: str, study: str, names_of: Callable[[str], Iterable[st
 
 def _read(kind: type[_Kind], folder: str, name: str) -> _Kind | None:
     """A JSON file of a run; None if there is none."""
-    if not _exists(folder, name):
-        return None
     path = join(folder, name)
-    text = _text(path)
     with naming(path):
-        return read_record(kind, text)
+        return read_record(kind, _text(path)) if exists(path) else None
 
 
 def _text(path: str) -> bytes:

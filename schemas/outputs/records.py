@@ -320,13 +320,6 @@ class Fit:
 
 
 @dataclass(frozen=True, config=_CHECKED)
-class FormatRecord:
-    """What every version's ``run.json`` has: the version of the folder's layout, 1 if it does not say."""
-
-    format: Count = 1
-
-
-@dataclass(frozen=True, config=_CHECKED)
 class RunRecord:
     """A ``run.json``: of a folder, or of one run in a folder that runs share.
 
