@@ -8,7 +8,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows, TimestampedValue
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -93,18 +93,14 @@ class _Decode(beam.DoFn):
         self._count += 1
         self._earliest = time if self._earliest is None else min(self._earliest, time)
         if self._count >= GATHERED or self._bytes >= BATCH_BYTES:
-            at = self._earliest
-            for output in self._gathered():
-                yield output if isinstance(output, beam.pvalue.TaggedOutput) else TimestampedValue(output, at)
+            yield from self.finish_bundle()
 
     def finish_bundle(self) -> Iterator[Any]:
         at = self._earliest
         for output in self._gathered():
-            if isinstance(output, beam.pvalue.TaggedOutput):
-                value = WindowedValue(output.value, at, [GlobalWindow()])
-                yield beam.pvalue.TaggedOutput(output.tag, value)
-            else:
-                yield WindowedValue(output, at, [GlobalWindow()])
+            tagged = isinstance(output, beam.pvalue.TaggedOutput)
+            value = WindowedValue(output.value if tagged else output, at, [GlobalWindow()])
+            yield beam.pvalue.TaggedOutput(output.tag, value) if tagged else value
 
     def _record(self, element: Any, time: Timestamp) -> Mapping[str, Any]:
         """The fields of an element, with its event time in milliseconds or unchanged."""

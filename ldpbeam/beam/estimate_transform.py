@@ -120,12 +120,11 @@ class _OfReports(beam.PTransform):
 
     def _counted(self, reports: Any) -> Counted:
         """Decode reports that were not read by ReadReports, and count them in windows."""
-        read = None
         if isinstance(reports, Mapping):
             read = ReportsRead(**reports)
         elif isinstance(reports, tuple):
             read = ReportsRead(*reports)
-        if read is None:
+        else:
             stamped = self.event_time is None
             elements = reports | "Elements" >> DecodeElements(self.columns, stamped, self.disclosure)
             read = ReportsRead(elements.decoded, elements[DEAD], elements[COUNTS])

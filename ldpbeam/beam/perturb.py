@@ -112,12 +112,9 @@ class _Perturb(beam.DoFn):
     ) -> Iterable[Any]:
         self._waiting.append((fields_of(element), time, window))
         if len(self._waiting) >= GATHERED_VALUES:
-            yield from self._reports()
+            yield from self.finish_bundle()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield from self._reports()
-
-    def _reports(self) -> Iterator[WindowedValue]:
         """The reports of the values gathered so far, which are then forgotten."""
         waiting, self._waiting = self._waiting, []
         if not waiting:

@@ -178,7 +178,11 @@ class Client:
         if self.attribute.has_users:
             given = None if user_ids is None else _column(user_ids, people, "user_ids")
             ids = self._user_ids(given, people)
-            self._check_turns(ids, times)
+            if self.study.panel is not None and people and not (turns := self.in_turn(ids, times)).all():
+                raise ValueError(
+                    f"event time {np.argmin(turns)} is not in this user's turn (the study has a panel): ask "
+                    "in_turn before you report"
+                )
             columns["user_id"] = given if given is not None and pa.types.is_string(given.type) else ids
         elif user_ids is not None:
             raise ValueError(
@@ -285,23 +289,6 @@ class Client:
             return np.ones(len(users), dtype=np.bool_)
         times = event_times_of(event_times, len(users))
         return in_turn(self.study.panel, self.attribute.name, users, times)
-
-    def _check_turns(self, users: pa.Array, times: NDArray[np.int64] | None) -> None:
-        """Check that everybody answers in the window that the study's panel assigns.
-
-        Raises:
-            ValueError: if somebody does.
-        """
-        panel = self.study.panel
-        if panel is None or not len(users):
-            return
-        assert times is not None
-        others = np.flatnonzero(~in_turn(panel, self.attribute.name, users, times))
-        if len(others):
-            raise ValueError(
-                f"event time {others[0]} is not in this user's turn (the study has a panel): ask in_turn "
-                "before you report"
-            )
 
     def _checked_key(self, device_key: bytes | None) -> bytes | None:
         """The device key; None if no version that the client reports to needs one."""

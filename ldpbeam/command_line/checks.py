@@ -230,16 +230,12 @@ def warn_of_rows(people: People) -> None:
             people.skipped, "row has no usable value and was", "rows have no usable value and were"
         )
         warn(f"{rows} left out{example}")
-    if people.clipped and 2 * people.clipped >= people.numbers:
-        warn(
-            f"{people.clipped:,} of {people.numbers:,} values lie outside the domain and were clipped to it: "
-            "check the column and the unit"
-        )
-    elif people.clipped:
+    if people.clipped:
         values = counted(
             people.clipped, "value lies outside the domain and was", "values lie outside the domain and were"
         )
-        warn(f"{values} clipped to it")
+        hint = ": check the column and the unit" if 2 * people.clipped >= people.numbers else ""
+        warn(f"{values} clipped to it{hint}")
 
 
 def true_values(options: argparse.Namespace, study: Study, *, times: bool, groups: bool) -> People | None:

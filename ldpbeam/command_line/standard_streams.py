@@ -69,16 +69,7 @@ def standard_streams(*, log_json: bool = False) -> Iterator[None]:
             errors: Any = _Output(sys.stderr, any_error=True)
             until.enter_context(contextlib.redirect_stderr(JsonLines(errors) if log_json else errors))
             if log_json:
-                until.enter_context(_logged())
+                root, handler = logging.getLogger(), JsonHandler()
+                root.addHandler(handler)
+                until.callback(root.removeHandler, handler)
         yield
-
-
-@contextlib.contextmanager
-def _logged() -> Iterator[None]:
-    """Write what Python's loggers say as lines of the log."""
-    root, handler = logging.getLogger(), JsonHandler()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)

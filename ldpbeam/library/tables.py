@@ -52,10 +52,9 @@ def _tables(reports: Any) -> Iterator[Any]:
         isinstance(reports, Mapping | str | bytes)
         or hasattr(reports, "__arrow_c_stream__")
         or _fields(reports)
+        or not isinstance(reports, Iterable)
     ):
         reports = [reports]
-    elif not isinstance(reports, Iterable):
-        raise TypeError(f"reports are of type {type(reports).__name__}: {_WANTED}")
     for together, entries in itertools.groupby(reports, lambda entry: _fields(entry) is not None):
         if together:
             yield [_fields(entry) for entry in entries]
@@ -92,12 +91,10 @@ def _parts(table: Any, wanted: Columns) -> Iterator[_Part]:
     if isinstance(table, Mapping):
         yield from _of_columns(table, wanted)
         return
-    if not hasattr(table, "__arrow_c_stream__"):
-        raise TypeError(f"reports are of type {type(table).__name__}: {_WANTED}")
     try:
         reader = pa.RecordBatchReader.from_stream(table)
-    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-        # pandas cannot export a column of objects of several types, or of a type that Arrow cannot hold.
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
+        # No table, or one of pandas with a column of several types, or of a type that Arrow cannot hold.
         reader = None
     if reader is None or OBJECT in map(str, getattr(table, "dtypes", ())):
         if not hasattr(table, "columns"):
