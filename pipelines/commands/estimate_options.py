@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.people import People
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import (
@@ -21,16 +20,15 @@ from ldpbeam.folders.written import run_name
 from ldpbeam.inputs.files import check_stamps, find_input
 from ldpbeam.inputs.key_files import disclosure_of
 from ldpbeam.inputs.times import time_of
+from ldpbeam.pipelines.estimates.run_estimates import check_work
 from ldpbeam.pipelines.graphs.batch import BatchJob
 from ldpbeam.pipelines.options.sources import BOUNDED, module_of, named
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.runs.ownership import NOBODY, SCHEDULED_RUNS, owner
 from ldpbeam.pipelines.runs.scheduled import Scheduled
-from ldpbeam.printing import note
 from ldpbeam.runners.request import LOCAL, EngineRequest, engine_request
 from ldpbeam.schemas.reports.columns import Columns
 from ldpbeam.study import Study
-from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.batch_input import BatchInput
 from ldpbeam.transforms.sources.counts import find_counts
@@ -77,9 +75,7 @@ def request_of(options: argparse.Namespace, beam_arguments: Sequence[str]) -> Re
     """
     study = study_of(options.study, options.attribute)
     _check(options, study, beam_arguments)
-    for sentence in slow_parts(study):
-        note(sentence)
-    check_tables(study)
+    check_work(study)
     people = true_values(
         options,
         study,

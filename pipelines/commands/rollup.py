@@ -9,7 +9,6 @@ from rich.console import Console
 
 from ldpbeam.answers import tables
 from ldpbeam.answers.added_by_name import names_changed
-from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.published import warnings_of
 from ldpbeam.answers.rolled_up import not_joined, rolled_up
 from ldpbeam.cells import Cells, clock_of
@@ -18,12 +17,11 @@ from ldpbeam.errors import DONE, WITH_CARE, UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.folders.written import read_all, run_name, write_all
 from ldpbeam.pipelines.estimates.fit import RunFit, print_fit
-from ldpbeam.pipelines.estimates.run_estimates import estimate_all, write_estimates
+from ldpbeam.pipelines.estimates.run_estimates import check_work, estimate_all, write_estimates
 from ldpbeam.pipelines.runs.ownership import NOBODY, owned, owner
-from ldpbeam.printing import document, note, step, warn
+from ldpbeam.printing import document, step, warn
 from ldpbeam.schemas.outputs.estimates import json_fields
 from ldpbeam.study import Study
-from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.reports.counts import NEED_CARE
 from ldpbeam.untrusted import shown
 from ldpbeam.windows import check_calendar
@@ -33,9 +31,7 @@ from ldpbeam.words import counted, first_ones
 def rollup_command(options: argparse.Namespace) -> int:
     """Run ``ldpbeam rollup`` and return its exit code."""
     study = study_of(options.study)
-    for sentence in slow_parts(study):
-        note(sentence)
-    check_tables(study)
+    check_work(study)
     cells = _cells(study, options)
     study = replace(study, clock=cells.clock) if cells else study
     calendar = [cells.offset, cells.clock.zone if cells.clock else ""] if cells else []

@@ -5,20 +5,18 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from ldpbeam.answers.costs import slow_parts
 from ldpbeam.command_line.arguments import filled
 from ldpbeam.command_line.checks import check_reachable, columns_of, duration_of, study_of
 from ldpbeam.errors import UserError
 from ldpbeam.folders.output import Output
 from ldpbeam.inputs.key_files import disclosure_of
+from ldpbeam.pipelines.estimates.run_estimates import check_work
 from ldpbeam.pipelines.options.sources import PUBLISHED, STREAMED, module_of, named
 from ldpbeam.pipelines.options.stream import DISORDER, METRICS_HOST
 from ldpbeam.pipelines.runs.ledger_folder import ledger_key
 from ldpbeam.pipelines.sources.opening import Opening
 from ldpbeam.pipelines.spool.place import StreamOutput
-from ldpbeam.printing import note
 from ldpbeam.schemas.reports.columns import Columns
-from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.outputs.publish import ToKafka, ToPubSub
 from ldpbeam.transforms.reports.dead_letters import Disclosure
 
@@ -64,9 +62,7 @@ def request_of(options: argparse.Namespace) -> Request:
             "ldp.beam.Estimate reads any unbounded collection of Beam, as examples/beam_stream.py does"
         )
     study = study_of(options.study, options.attribute)
-    for sentence in slow_parts(study):
-        note(sentence)
-    check_tables(study)
+    check_work(study)
     if study.windows is None:
         raise UserError(f"{options.study}: a stream needs windows, as in windows: {{size: 1h}}")
     check_reachable("--input", *(options.input or ()))

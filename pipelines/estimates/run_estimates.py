@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ldpbeam.answers.alarms import in_order
+from ldpbeam.answers.costs import slow_parts
 from ldpbeam.answers.published import Least, Size, chosen, size_of, smallest
 from ldpbeam.answers.solve import sort_key
 from ldpbeam.folders.output import ESTIMATES, Output
@@ -18,6 +19,8 @@ from ldpbeam.printing import note, progress_bar
 from ldpbeam.schemas.outputs.estimates import write_json_lines
 from ldpbeam.schemas.outputs.records import EstimateRecord
 from ldpbeam.schemas.outputs.snapshots import Snapshot
+from ldpbeam.study import Study
+from ldpbeam.transforms.candidates import check_tables
 from ldpbeam.transforms.outputs.estimates import write_run_tables
 from ldpbeam.transforms.reports.counts import WITHOUT_NAMES
 from ldpbeam.transforms.storage import replacing
@@ -26,6 +29,17 @@ from ldpbeam.words import first_ones
 
 #: What is given the snapshots of a window.
 Look = Callable[[list[Snapshot]], None]
+
+
+def check_work(study: Study) -> None:
+    """Before any work, say which parts of a study take long, and check its tables of candidates.
+
+    Raises:
+        UserError: if one cannot be read.
+    """
+    for sentence in slow_parts(study):
+        note(sentence)
+    check_tables(study)
 
 
 def _ignore(_: list[Snapshot]) -> None:

@@ -158,9 +158,7 @@ def rows_that_count(files: Sequence[ReceivedFile]) -> list[Iterator[pa.RecordBat
     Raises:
         UserError: if a file is damaged.
     """
-    return [
-        _without(rows_in(file, RECEIVED_SCHEMA), file.about.span, _replaced(file, files)) for file in files
-    ]
+    return [_outside(rows_in(file, RECEIVED_SCHEMA), _replaced(file, files)) for file in files]
 
 
 def shares_windows(one: About, other: About) -> bool:
@@ -170,27 +168,21 @@ def shares_windows(one: About, other: About) -> bool:
 
 
 def _replaced(file: ReceivedFile, files: Sequence[ReceivedFile]) -> list[Span]:
-    """The spans of the later runs in a file's folder that share windows with its run."""
+    """Those parts of the span of a file's run that later runs in its folder have estimated again."""
     about = file.about
     return [
-        other.about.span
+        Span(max(about.start, other.about.start), min(about.stop, other.about.stop))
         for other in files
-        if other.folder == file.folder
-        and other.about.span.bounded
-        and other.about.written > about.written
-        and other.about.start < about.stop
-        and about.start < other.about.stop
+        if other.folder == file.folder and other.about.span.bounded and other.about.written > about.written
     ]
 
 
-def _without(
-    rows: Iterator[pa.RecordBatch], written: Span, later: Sequence[Span]
-) -> Iterator[pa.RecordBatch]:
-    """The rows but those of the file's own windows that later runs have estimated again."""
+def _outside(rows: Iterator[pa.RecordBatch], spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+    """The rows of windows that lie in none of some spans."""
     for batch in rows:
         windows = batch["window"].to_numpy()
-        outside = np.logical_and.reduce([span.outside(windows) for span in later])
-        yield batch.filter(pa.array(outside | written.outside(windows))) if later else batch
+        for_each = [span.outside(windows) for span in spans]
+        yield batch.filter(pa.array(np.logical_and.reduce(for_each))) if spans else batch
 
 
 def bring_together(output: Output, kept: Keeping, before: Sequence[ReceivedFile] = ()) -> list[ReceivedFile]:
@@ -257,17 +249,11 @@ def _write_together(
     near = [file for file in others if shares_windows(about, file.about)]
     received = first_received(
         [rows_in(part, RECEIVED_SCHEMA) for part in parts],
-        [_outside(each, about.span) for each in rows_that_count(near)],
+        [_outside(each, [about.span]) for each in rows_that_count(near)],
     )
     with replacing(path, private=True) as stream:
         write_rows(stream, path, RECEIVED_SCHEMA, about, received)
     return ReceivedFile("", path, about)
-
-
-def _outside(rows: Iterator[pa.RecordBatch], span: Span) -> Iterator[pa.RecordBatch]:
-    """The rows of windows outside of a span."""
-    for batch in rows:
-        yield batch.filter(pa.array(span.outside(batch["window"].to_numpy())))
 
 
 def clear_parts(kept: Keeping) -> None:
