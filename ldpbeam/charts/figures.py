@@ -107,8 +107,10 @@ class Figure:
         header = alt.Header(**lines, labelAnchor="start", labelLimit=chart.width + between)
         empty = [{"panel": panel, "lane": lane} for panel in self.panels for lane in self.lanes or [""]]
         if any(self.lanes):
-            aside = {"labelOrient": "left", "labelAngle": 0, "labelAlign": "right", "labelPadding": 8}
-            beside = alt.Header(**lines, **aside, labelLimit=named)
+            # Vega places a label by its width: aligned left, all end beside the axis. A reader's font may be
+            # a fifth wider than the one that is measured.
+            aside = {"labelOrient": "left", "labelAngle": 0, "labelAlign": "left"}
+            beside = alt.Header(**lines, **aside, labelLimit=named, labelPadding=8 + named // 5)
             lane = alt.Row("lane:N", title=None, sort=list(self.lanes), header=beside)
             parts = []
             for start in range(0, len(self.panels), columns):
