@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -54,6 +55,11 @@ class Numbers:
         if condition in (IF_SMOOTH, LARGEST) and ends is None:
             ends = self.ends.get(CERTAIN)
         return np.full((len(self.names), 2), np.nan) if ends is None else ends
+
+    def interval(self, condition: str, index: int = 0) -> tuple[float, float] | None:
+        """The ends of one interval that holds under a condition; None if there is none."""
+        low, high = self.under(condition)[index].tolist()
+        return None if math.isnan(low) else (low, high)
 
     @property
     def of_differences(self) -> Floats:

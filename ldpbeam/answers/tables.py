@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -114,6 +114,9 @@ _COLUMNS = (
 
 
 def _row(record: EstimateRecord) -> dict[str, str]:
+    notes = [*record.warnings, *record.notes]
+    if record.partial is not None:
+        notes.append(f"it has {record.partial:.0%} of the usual reports, and may cover only part of its time")
     row = {
         "attribute": record.attribute,
         "window": _window(record),
@@ -123,7 +126,7 @@ def _row(record: EstimateRecord) -> dict[str, str]:
         "reports": f"{record.reports:,}",
         "users": "" if record.users is None else f"{record.users:,}",
         "iterations": str(record.n_iterations or ""),
-        "notes": "; ".join((*record.warnings, *record.notes, *_partial(record))),
+        "notes": "; ".join(notes),
     }
     if record.mean is not None:
         row["mean"] = _text(record, record.mean, 6)
@@ -170,11 +173,6 @@ def _text(record: EstimateRecord, number: float, usual: int) -> str:
     elif record.intervals is not None and (ends := record.intervals.of("mean", IF_SMOOTH)) is not None:
         digits = digits_of(float(ends[0, 0]), float(ends[0, 1]), usual, of_width=2)
     return f"{number:.{digits}g}"
-
-
-def _partial(record: EstimateRecord) -> Iterator[str]:
-    if record.partial is not None:
-        yield f"it has {record.partial:.0%} of the usual reports, and may cover only part of its time"
 
 
 def _window(record: EstimateRecord) -> str:

@@ -13,7 +13,7 @@ from ldpbeam import words
 from ldpbeam.answers.truth import Truth
 from ldpbeam.certainty import CERTAIN, IF_SMOOTH
 from ldpbeam.charts.figures import Figure, of
-from ldpbeam.charts.subject import Subject, Subset, ends_of, flag_of, level_of, on_scale, pair
+from ldpbeam.charts.subject import MEDIAN, Subject, Subset, ends_of, flag_of, level_of, on_scale, part_of
 from ldpbeam.schemas.outputs.records import EstimateRecord
 
 #: About the fewest and the most bars of a shape.
@@ -71,13 +71,8 @@ def bar_width(records: Sequence[EstimateRecord]) -> float:
     across, buckets, step = float(edges[-1] - edges[0]), len(edges) - 1, records[0].step
     if on_scale(edges):
         return 0.0
-    unsure = [
-        0.5 * (ends[1] - ends[0])
-        for record in records
-        if record.quantiles and "0.5" in record.quantiles
-        for ends in [pair(ends_of(record, "quantiles"), [*record.quantiles].index("0.5"))]
-        if ends is not None
-    ]
+    medians = filter(None, (part_of(record, MEDIAN) for record in records))
+    unsure = [0.5 * (ends[1] - ends[0]) for median in medians if (ends := median.interval(IF_SMOOTH))]
     least = max([*unsure, across / MOST_BARS, across / buckets if step is None else step])
     power = 10.0 ** math.floor(math.log10(least))
     width = power * next(own for own in _ROUND if own * power >= least * (1 - 1e-9))
@@ -94,26 +89,22 @@ def bars(record: EstimateRecord, shares: Sequence[float], width: float) -> list[
     """
     edges, cumulative = np.asarray(record.bucket_edges), np.append(0.0, np.cumsum(shares))
     if not width:
-        kept = np.unique(np.append(np.arange(0, len(edges), -(-len(edges) // MOST_BARS)), len(edges) - 1))
-        return [
-            *zip(
-                edges[kept[:-1]].tolist(),
-                edges[kept[1:]].tolist(),
-                np.diff(cumulative[kept]).tolist(),
-                strict=True,
-            )
+        ends = np.union1d(edges[:: -(-len(edges) // MOST_BARS)], edges[-1])
+    else:
+        half = 0.5 * (record.step or 0.0)
+        inner = width * np.arange(math.ceil(edges[0] / width), edges[-1] / width + 1) - half
+        inner = inner[(inner > edges[0] + 1e-9) & (inner < edges[-1] - 1e-9)]
+        ends = np.array([edges[0], *inner, edges[-1]])
+        spread = np.interp(ends, edges, cumulative)
+        certain = [
+            (low, high)
+            for low, high, least in _certain_masses(record)
+            if least > np.diff(np.interp([low, high], ends, spread))[0] + 1e-9
         ]
-    half = 0.5 * (record.step or 0.0)
-    inner = width * np.arange(math.ceil(edges[0] / width), edges[-1] / width + 1) - half
-    ends = np.array([edges[0], *inner[(inner > edges[0] + 1e-9) & (inner < edges[-1] - 1e-9)], edges[-1]])
-    spread = np.interp(ends, edges, cumulative)
-    certain = [
-        (low, high)
-        for low, high, least in _certain_masses(record)
-        if least > np.diff(np.interp([low, high], ends, spread))[0] + 1e-9
-    ]
-    ends = np.union1d(ends, np.ravel(certain))
-    heights = np.diff(np.interp(ends, edges, cumulative)) * width / np.diff(ends)
+        ends = np.union1d(ends, np.ravel(certain))
+    heights = np.diff(np.interp(ends, edges, cumulative))
+    if width:
+        heights = heights * width / np.diff(ends)
     return [*zip(ends[:-1].tolist(), ends[1:].tolist(), heights.tolist(), strict=True)]
 
 
@@ -135,14 +126,11 @@ def _certain_masses(record: EstimateRecord) -> Iterator[tuple[float, float, floa
 def _of_panel(record: EstimateRecord, truth: Truth | None, width: float) -> Iterator[dict[str, Any]]:
     """The bars of an estimate, the median above them, and the truth."""
     yield from _rows("step", bars(record, record.distribution or (), width))
-    quantiles = record.quantiles or {}
-    if "0.5" in quantiles:
-        at = [*quantiles].index("0.5")
-        certain, smooth = (
-            pair(ends_of(record, "quantiles", how), at) or (None, None) for how in (CERTAIN, IF_SMOOTH)
-        )
-        named = dict(zip(("least", "most", "from", "to"), (*certain, *smooth), strict=True))
-        yield {"part": "median", "value": quantiles["0.5"], **named}
+    if median := part_of(record, MEDIAN):
+        least, most = median.interval(CERTAIN) or (None, None)
+        low, high = median.interval(IF_SMOOTH) or (None, None)
+        row = {"part": "median", "value": float(median.values[0])}
+        yield row | {"least": least, "most": most, "from": low, "to": high}
     if truth is not None:
         yield from _rows("truth", bars(record, truth.shares.tolist(), width))
 
@@ -230,11 +218,11 @@ def certain_shares(subject: Subject, truths: Mapping[Subset, Truth]) -> Figure |
 def _cumulative(record: EstimateRecord, truth: Truth | None) -> list[dict[str, Any]]:
     assert record.intervals is not None and record.distribution is not None
     edges, at = np.asarray(record.bucket_edges).tolist(), [*record.intervals.at]
-    below = [0.0, *np.cumsum(record.distribution).tolist()]
-    parts = {"line": zip(edges, below, below, strict=True)}
-    if truth is not None:
-        below = [0.0, *np.cumsum(truth.shares).tolist()]
-        parts["truth"] = zip(edges, below, below, strict=True)
+    parts = {}
+    for part, shares in (("line", record.distribution), ("truth", truth.shares if truth else None)):
+        if shares is not None:
+            below = [0.0, *np.cumsum(shares).tolist()]
+            parts[part] = zip(edges, below, below, strict=True)
     for part, condition in (("certain", CERTAIN), ("smooth", IF_SMOOTH)):
         low, high = np.asarray(ends_of(record, "cdf", condition)).T.tolist()
         # Between two places the share is at least that of the first one, and at most that of the second one.

@@ -289,19 +289,13 @@ def surest(number: Numbers) -> tuple[float, float] | None:
 
     That of one of the largest shares holds for the largest.
     """
-    low, high = number.under(LARGEST if CERTAIN in number.ends else IF_SMOOTH)[0].tolist()
-    return None if np.isnan(low) else (low, high)
+    return number.interval(LARGEST if CERTAIN in number.ends else IF_SMOOTH)
 
 
 def on_scale(edges: ArrayLike) -> bool:
     """Whether buckets differ in width, so that the domain has a scale."""
     widths = np.diff(edges)
     return bool(widths.max() > 1.01 * widths.min())
-
-
-def pair(ends: Floats | None, place: int) -> tuple[float, float] | None:
-    """The low and the high end of one interval of many; None without them."""
-    return None if ends is None else (float(ends[place, 0]), float(ends[place, 1]))
 
 
 def level_of(records: Sequence[EstimateRecord]) -> str:

@@ -6,18 +6,17 @@ import argparse
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from rich.console import Console
 
 from ldpbeam.answers.fitting import print_fitting
 from ldpbeam.answers.named_numbers import Numbers, by_key, numbers_of
 from ldpbeam.answers.results import Results
 from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH
-from ldpbeam.domains import Floats, digits_of
+from ldpbeam.domains import digits_of
 from ldpbeam.errors import BEYOND, DONE, UserError, meant_or_known
 from ldpbeam.folders.read import read_results
 from ldpbeam.printing import document
@@ -182,7 +181,7 @@ def checked(
     Raises:
         UserError: for a text that is not a condition, and where no estimate has the number.
     """
-    records = dict(_chosen(results, estimate, latest))
+    records = _chosen(results, estimate, latest)
     if not records:
         what = f"no estimate is named {estimate!r}" if estimate else "there is no estimate"
         raise UserError(f"{results.folder}: {what}{' of a window that has closed' if latest else ''}")
@@ -192,9 +191,7 @@ def checked(
         names.setdefault(key.attribute, {}).update(
             dict.fromkeys(name for part in numbers for name in part.names)
         )
-    conditions = [
-        _condition(text, {attribute: list(numbers) for attribute, numbers in names.items()}) for text in texts
-    ]
+    conditions = [_condition(text, names) for text in texts]
     return [
         _checked(key, part, index, condition)
         for condition in conditions
@@ -206,23 +203,19 @@ def checked(
     ]
 
 
-def _chosen(
-    results: Results, estimate: str | None, latest: bool
-) -> Iterator[tuple[EstimateKey, EstimateRecord]]:
+def _chosen(results: Results, estimate: str | None, latest: bool) -> dict[EstimateKey, EstimateRecord]:
     records = by_key(results.estimates)
-    closed = [record for record in records.values() if record.pane_timing != "early"]
-    ends = {record.attribute: (0, 0) for record in closed}
-    for record in closed:
-        ends[record.attribute] = max(ends[record.attribute], record.window or (0, 0))
-    for key, record in records.items():
-        if estimate is not None and record.name != estimate:
-            continue
-        if latest and (record.pane_timing == "early" or (record.window or (0, 0)) != ends[record.attribute]):
-            continue
-        yield key, record
+    if latest:
+        records = {key: record for key, record in records.items() if record.pane_timing != "early"}
+        windows = sorted((key.attribute, key.window or (0, 0)) for key in records)
+        last = dict(windows)  # the last window of each attribute replaces those before it
+        records = {
+            key: record for key, record in records.items() if (key.window or (0, 0)) == last[key.attribute]
+        }
+    return {key: record for key, record in records.items() if estimate in (None, record.name)}
 
 
-def _condition(text: str, names: dict[str, list[str]]) -> Condition:
+def _condition(text: str, names: Mapping[str, Collection[str]]) -> Condition:
     """A condition on the numbers of attributes: (the text, the names of numbers by attribute).
 
     Raises:
@@ -257,7 +250,7 @@ def _condition(text: str, names: dict[str, list[str]]) -> Condition:
     return Condition(text, having[0], number, match["side"] == ">", threshold)
 
 
-def _meant(number: str, names: Sequence[str]) -> str | None:
+def _meant(number: str, names: Collection[str]) -> str | None:
     """The one of the names that a person means by a number; None if there is none, or not one alone."""
     if number in names:
         return number
@@ -275,11 +268,7 @@ def _checked(key: EstimateKey, part: Numbers, index: int, condition: Condition) 
     sure = zip(VERDICTS, (ANY_LOOK, CERTAIN, IF_SMOOTH), strict=False)
     verdict = next((how for how, under in sure if all(map(beyond, part.trusted(under)[index]))), NO)
     value = float(part.values[index])
-    certain, smooth = part.under(CERTAIN)[index], part.under(IF_SMOOTH)[index]
-    if verdict == NO and any(map(beyond, (value, *certain, *smooth))):
+    certain, smooth = part.interval(CERTAIN, index), part.interval(IF_SMOOTH, index)
+    if verdict == NO and any(map(beyond, (value, *(certain or ()), *(smooth or ())))):
         verdict = POSSIBLY
-    return Checked(key, condition, value, _ends(certain), _ends(smooth), verdict, part.flag(IF_SMOOTH))
-
-
-def _ends(ends: Floats) -> tuple[float, float] | None:
-    return None if np.isnan(ends).any() else (float(ends[0]), float(ends[1]))
+    return Checked(key, condition, value, certain, smooth, verdict, part.flag(IF_SMOOTH))

@@ -46,34 +46,27 @@ def diff_command(options: argparse.Namespace) -> int:
         raise UserError(_TWO_FOLDERS if wanted == 2 else _ONE_FOLDER)
     results = list(map(read_results, folders))
     between = _between(results, options)
-    if between is None:
-        first, second = results
-        between = _one_after_the_other(first, second)
-        comparison = between.comparison if between else compared(first, second)
-        if first.about.study_fingerprint != second.about.study_fingerprint:
-            note("the two folders are of different studies, or of different versions of one")
-    else:
-        comparison, folders = between.comparison, _sides(options)
-    if between is not None:
-        for sentence in between.sentences:
-            note(sentence)
+    comparison = between.comparison if between else compared(*results)
+    if len({result.about.study_fingerprint for result in results}) > 1:
+        note("the two folders are of different studies, or of different versions of one")
+    for sentence in between.sentences if between else ():
+        note(sentence)
     smooth = options.if_smooth and any(row.beyond_if_smooth for row in comparison.differences)
     code = DIFFERS if comparison.differs or smooth else DONE
     document(_as_json(comparison, between))
     names = names_of([record for side in results for record in side.estimates])
-    _print(comparison, folders, names)
+    _print(comparison, folders if wanted == 2 else _sides(options), names)
     return code
 
 
 def _between(given: Sequence[Results], options: argparse.Namespace) -> PairComparison | None:
-    """The two windows, groups or sides of a time of one folder; None if two folders are compared.
+    """The two sides of a comparison; None of two folders whose estimates are compared one by one.
 
     Raises:
         UserError: if a window or a group is not there, or a side has no window.
     """
     if len(given) == 2:
-        return None
-    windows, groups = options.windows, options.groups
+        return _one_after_the_other(*given)
     (results,) = given
     if options.before is not None:
         # What computes takes a second to import.
@@ -85,9 +78,10 @@ def _between(given: Sequence[Results], options: argparse.Namespace) -> PairCompa
     with naming(results.folder):
         if not results.estimates:
             raise ValueError("it has no estimate")
-        if windows:
-            return between_windows(results.estimates, results.study, *windows)
-        return between_groups(results.estimates, results.study, *(group or None for group in groups or ()))
+        if options.windows:
+            return between_windows(results.estimates, results.study, *options.windows)
+        groups = (group or None for group in options.groups)
+        return between_groups(results.estimates, results.study, *groups)
 
 
 def _one_after_the_other(first: Results, second: Results) -> PairComparison | None:
@@ -108,7 +102,7 @@ def _sides(options: argparse.Namespace) -> Sequence[str]:
     """How the two sides are called; of more than two groups, each row says which two."""
     if options.before is not None:
         return "before", "after"
-    sides = options.windows or [group or NO_GROUP for group in options.groups or ()]
+    sides = options.windows or [group or NO_GROUP for group in options.groups]
     return sides if len(sides) == 2 else ("first", "second")
 
 

@@ -44,9 +44,9 @@ def totals_of(results: Results, records: Sequence[EstimateRecord]) -> list[Estim
     }
     if results.study is None or any(record.group == ALL for record in records):
         return []
-    latest = sorted(several, key=lambda key: key[1] or (0, 0))[-MOST_TOTALS:]
+    latest = sorted(several.items(), key=lambda of_window: of_window[0][1] or (0, 0))[-MOST_TOTALS:]
     try:
-        return _totals(results.study, results.folder, {key: several[key] for key in latest})
+        return _totals(results.study, results.folder, dict(latest))
     except UserError as error:
         warn(f"there is no total over groups: {error}")
         return []

@@ -19,9 +19,7 @@ from ldpbeam.charts.subject import (
     MOST_PANELS,
     Subject,
     Subset,
-    ends_of,
     noun_of,
-    pair,
     part_of,
     state_of,
     surest,
@@ -139,14 +137,12 @@ def people_of(record: EstimateRecord) -> str:
 
 def _quantile(record: EstimateRecord, level: str) -> str:
     """A quantile, the median with its certain interval; empty without one."""
-    quantiles = record.quantiles or {}
-    if level not in quantiles:
+    part = part_of(record, f"quantile {level}")
+    if part is None:
         return ""
-    certain, smooth = (
-        pair(ends_of(record, "quantiles", how), [*quantiles].index(level)) for how in (CERTAIN, IF_SMOOTH)
-    )
+    certain, smooth = part.interval(CERTAIN), part.interval(IF_SMOOTH)
     # With a step, quantiles are values that people have, which need no digits of theirs.
-    text = words.rounded(quantiles[level], None if record.step else smooth)
+    text = words.rounded(float(part.values[0]), None if record.step else smooth)
     ends = " to ".join(words.rounded(end, None if record.step else certain) for end in certain or ())
     return f"{text} ({ends})" if ends and level == "0.5" else text
 

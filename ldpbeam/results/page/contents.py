@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -89,17 +88,15 @@ def content_of(
 
 def _truths(study: Study, subject: Subject, people: People) -> dict[Subset, Truth]:
     """The truth for each window and group of an attribute that has people in the file."""
-    return {
-        subset: truth
-        for subset, records in subject.subsets.items()
-        if not subset.other_groups
-        and (truth := truth_of(study, subject.name, records[0].window, *_those(people, subset.group)))
-    }
-
-
-def _those(people: People, group: str | None) -> tuple[str | None, People]:
-    """The people of a group; all of them for a total."""
-    return (None, replace(people, groups=None)) if group == ALL else (group, people)
+    truths = {}
+    for subset, records in subject.subsets.items():
+        if not subset.other_groups:
+            group, those = subset.group, people
+            if group == ALL:
+                group, those = None, replace(people, groups=None)
+            if truth := truth_of(study, subject.name, records[0].window, group, those):
+                truths[subset] = truth
+    return truths
 
 
 def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
@@ -193,16 +190,10 @@ def _cell(part: Numbers, place: int) -> str:
     The certain interval of one of the largest shares holds for the largest.
     """
     share = part.family in ("ranges", "shares")
-    ends = {
-        how: part.under(condition)[place].tolist()
-        for how, condition in _HOW.items()
-        if condition in part.ends or condition == LARGEST
-    }
     said = [
-        f"{how} {words.rounded_ends((low, high), share=share)}".strip()
-        for how, (low, high) in ends.items()
-        if not math.isnan(low)
+        f"{how} {words.rounded_ends(ends, share=share)}"
+        for how, condition in _HOW.items()
+        if condition in (*part.ends, LARGEST) and (ends := part.interval(condition, place))
     ]
-    low, high = part.under(IF_SMOOTH)[place].tolist()
-    number = words.rounded(float(part.values[place]), None if math.isnan(low) else (low, high), share=share)
+    number = words.rounded(float(part.values[place]), part.interval(IF_SMOOTH, place), share=share)
     return f"{number} ({'; '.join(said)})" if said else number
