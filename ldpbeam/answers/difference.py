@@ -175,16 +175,18 @@ def comparison(
         numbers, other_numbers = _parts(ours), _parts(theirs)
         only_first |= dict.fromkeys(ours[key].key for key in numbers if key not in other_numbers)
         only_second |= dict.fromkeys(theirs[key].key for key in other_numbers if key not in numbers)
-        for key in numbers.keys() & other_numbers.keys():
+        for key in filter(other_numbers.__contains__, numbers):
+            record, other = ours[key], theirs[key]
             if _alike(numbers[key]) != _alike(other_numbers[key]):
-                unlike[ours[key].key] = None
-        pairs += [
-            _pair(ours[key], theirs[key], part, other_numbers[key][names], dependent)
-            for key, parts in numbers.items()
-            if key in other_numbers
-            for names, part in parts.items()
-            if names in other_numbers[key]
-        ]
+                unlike[record.key] = None
+            shared = dependent is not None and record.attribute in dependent
+            at_any_look = dependent is not None and not shared
+            # What liars do on both sides does not cancel.
+            lied = any(of.intervals is not None and of.intervals.liars for of in (record, other))
+            for names, one in numbers[key].items():
+                if two := other_numbers[key].get(names):
+                    added = np.add if lied or (shared and not one.summed) else np.hypot
+                    pairs.append(_Pair(record, other, one, two, added, at_any_look))
     judged = Counter[str]()
     for pair in pairs:
         judged[pair.one.family] += int(np.isfinite(pair.errors).sum())
@@ -196,20 +198,6 @@ def comparison(
         tuple(unlike),
         {family: -normal_quantile(chance / 2) for family, chance in each.items()},
     )
-
-
-def _pair(
-    record: EstimateRecord,
-    other_record: EstimateRecord,
-    one: Numbers,
-    two: Numbers,
-    dependent: Collection[str] | None,
-) -> _Pair:
-    shared = dependent is not None and record.attribute in dependent
-    # What liars do on both sides does not cancel.
-    lied = any(of.intervals is not None and of.intervals.liars for of in (record, other_record))
-    added = np.add if lied or (shared and not one.summed) else np.hypot
-    return _Pair(record, other_record, one, two, added, dependent is not None and not shared)
 
 
 def _differences(pair: _Pair, chance: float, flagged: bool) -> Iterator[Difference]:

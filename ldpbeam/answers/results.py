@@ -15,7 +15,6 @@ from ldpbeam.schemas.outputs.records import (
     LedgerEntry,
     PeriodEntry,
     RunRecord,
-    bounds,
 )
 from ldpbeam.windows import Bounds
 
@@ -46,11 +45,6 @@ class RunResults:
     accounting: Accounting | None
     ledger: tuple[LedgerEntry, ...]
     fit: Fit | None
-
-    @property
-    def span(self) -> Bounds | None:
-        """The event times that a scheduled run estimated, in epoch milliseconds; None of other runs."""
-        return bounds(self.about.from_, self.about.to)
 
 
 class WindowResult(NamedTuple):

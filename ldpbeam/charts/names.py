@@ -54,12 +54,10 @@ def values_of(record: EstimateRecord, field: Field) -> dict[str, float]:
     return dict(zip(record.labels or (), getattr(record, field) or (), strict=True))
 
 
-def intervals_of(
-    record: EstimateRecord, field: Field, condition: str = LARGEST
-) -> dict[str, tuple[float, float]]:
-    """The interval of each name under a condition; empty without intervals."""
+def intervals_of(record: EstimateRecord, field: Field) -> dict[str, tuple[float, float]]:
+    """The interval of each name, of one of the largest that of the largest; empty without intervals."""
     family = "shares" if field == "frequencies" else "means of keys"
-    ends = next(part for part in numbers_of(record) if part.family == family).under(condition)
+    ends = next(part for part in numbers_of(record) if part.family == family).under(LARGEST)
     pairs = zip(record.labels or (), ends.tolist(), strict=True)
     return {name: (low, high) for name, (low, high) in pairs if low == low}
 

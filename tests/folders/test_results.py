@@ -43,8 +43,8 @@ def test_a_batch_run_is_read(folders: dict[str, Path]) -> None:
 def test_a_scheduled_run_has_the_same_estimates(folders: dict[str, Path]) -> None:
     found, batch = (read_results(str(folders[kind])) for kind in ("scheduled", "batch"))
     assert found.kind == "scheduled"
-    assert [run.span for run in found.runs] == [(START, START + 2 * HOUR)]
-    assert [run.finished for run in found.runs] == [True]
+    ends = ("2026-11-20T10:00:00Z", "2026-11-20T12:00:00Z")
+    assert [(run.about.from_, run.about.to, run.finished) for run in found.runs] == [(*ends, True)]
     assert found.counts == batch.counts
     by_key = {own.key: own.mean for own in batch.estimates}
     assert {own.key: own.mean for own in found.estimates} == by_key

@@ -121,18 +121,19 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
         record.reports for record in records if record.name == records[0].name
     )
     spent = [part.epsilon for run in results.runs for entry in run.ledger for part in entry.spent]
-    some = f"{users[0]:,} to {users[-1]:,} people" if users and users[0] < users[-1] else ""
+    some, again = "", ""
+    if users:
+        most_users = words.counted(users[-1], "person", "people")
+        some = f"{users[0]:,} to {most_users}" if users[0] < users[-1] else most_users
+    if len(windows) > 1:
+        some = f"{some} in each of {words.counted(len(windows), 'window')}".strip()
+        again = "The same person may be in several windows. " * bool(users)
     parts = [
-        *([some or words.counted(users[0], "person", "people")] if users else []),
-        *([f"in each of {words.counted(len(windows), 'window')}"] if len(windows) > 1 else []),
-        *([_span(windows, results.clock)] if windows else []),
-        *([words.counted(len(groups) + others, "group")] if groups else []),
+        some,
+        _span(windows, results.clock) if windows else "",
+        words.counted(len(groups) + others, "group") if groups else "",
         f"{words.counted(used, 'report')} from {_KINDS[results.kind]}",
     ]
-    again = ""
-    if users and len(windows) > 1:
-        parts[:2] = [" ".join(parts[:2])]
-        again = "The same person may be in several windows. "
     per_window = " in a window" if windows else ""
     adds = "; what one person spends on several of them adds up"
     most = (
@@ -141,7 +142,7 @@ def _lead(results: Results, records: Sequence[EstimateRecord]) -> list[str]:
         else ""
     )
     return [
-        "{}.".format(" \u00b7 ".join(parts)),
+        "{}.".format(" \u00b7 ".join(filter(None, parts))),
         f"{again}{most}Noise was added to every answer before it was sent.",
     ]
 

@@ -58,13 +58,13 @@ def warnings_of(results: Results) -> list[Warned]:
 
 def _of_unused(results: Results) -> Iterator[Warned]:
     counts = results.counts
-    if counts and counts["in_"] and counts["in_"] - counts["used"] >= MOST_UNUSED * counts["in_"]:
+    unused = counts["in_"] - counts["used"] if counts else 0
+    if unused and unused >= MOST_UNUSED * counts["in_"]:
         fates = [
             f"{counts[name]:,} {name.replace('_', ' ')}"
             for name in ("duplicates", "late", "out_of_range", "dead_letters")
             if counts[name]
         ]
-        unused = counts["in_"] - counts["used"]
         yield Warned(
             f"{unused:,} of {counts['in_']:,} reports were not used ({words.listed(fates)}): find out why "
             "before you read on.",
@@ -130,13 +130,11 @@ def _of_reports(results: Results) -> Iterator[str]:
 
 def _of_windows(results: Results) -> Iterator[str]:
     windows: dict[tuple[str, Bounds], WindowResult] = {}
-    shared = set()
+    shared = set[tuple[str, Bounds]]()
     for window in results.windows:
         key = window.attribute, window.window
-        before = windows.get(key)
-        if before is not None:
-            shared.add(key)
-        if before is None or before.pane_timing == "early":
+        shared |= windows.keys() & {key}
+        if key not in windows or windows[key].pane_timing == "early":
             windows[key] = window
     early = [window for window in windows.values() if window.pane_timing == "early"]
     missing = [window for window in windows.values() if not window.complete and window not in early]
