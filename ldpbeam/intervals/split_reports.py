@@ -323,19 +323,14 @@ def mechanisms_of(question: Question) -> list[list[int]]:
 
     Reports of one mechanism are counted together; the first channel stands for all.
     """
-    usable = [
-        index
+    usable = {
+        index: question.mechanism(index)
         for index in question.versions
         if question.reports_of(index) >= FEWEST and _says(question, index)
-    ]
-    alike = [[other for other in usable if _same(question, index, other)] for index in usable]
+    }
+    alike = [[other for other, of in usable.items() if of == mechanism] for mechanism in usable.values()]
     kinds = [group for index, group in zip(usable, alike, strict=True) if group[0] == index]
     return sorted(kinds, key=lambda group: _variance(question, group))[:MECHANISMS]
-
-
-def _same(question: Question, index: int, other: int) -> bool:
-    """Whether two channels are of one mechanism."""
-    return bool(question.mechanism(index) == question.mechanism(other))
 
 
 def _variance(question: Question, group: list[int]) -> float:

@@ -209,15 +209,13 @@ def _of_attribute(
         merged = groups_merged(name) > 0
         for index, version in enumerate(attribute.versions):
             of_version = rows_kept & (groups == code) & (reports.versions == index)
-            sides = []
-            for inside in (of_version & ~later, of_version & later):
-                rows = np.flatnonzero(inside)
-                payloads = next((payloads for *_, payloads in reports.by_channel(rows)), None)
-                sides.append((users[rows], payloads))
-            if min(len(np.unique(people)) for people, _ in sides) < max(study.publish.at_least, 1):
-                continue
-            if _is_compared(attribute, version.mechanism):
-                first_side, second_side = cast(list[_Side], sides)
+            sides = [np.flatnonzero(of_version & inside) for inside in (~later, later)]
+            fewest = min(len(np.unique(users[rows])) for rows in sides)
+            if fewest >= max(study.publish.at_least, 1) and _is_compared(attribute, version.mechanism):
+                first_side, second_side = (
+                    (users[rows], next(payloads for *_, payloads in reports.by_channel(rows)))
+                    for rows in sides
+                )
                 yield _Compared(
                     attribute.name, version.label, None if merged else name, merged,
                     *_numbers(attribute, index, len(ids), first_side, second_side),

@@ -236,15 +236,13 @@ def _decode_records(poll: Poll, indices: NDArray[np.int64], start: int, reader: 
     while groups:
         group = groups.pop()
         records = [value[start:] for value in poll.at(group)]
-        alike = None
         if len(group) >= FEWEST and records[0]:
             alike = reader.alike(records)
             if alike is None:  # perhaps for few of them
                 groups += np.array_split(group, 2)
-                continue
-        if alike is not None:
-            _extend(values, alike)
-            whole.append(group)
+            else:
+                _extend(values, alike)
+                whole.append(group)
             continue
         for index, record in zip(group.tolist(), records, strict=True):
             try:

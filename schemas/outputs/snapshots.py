@@ -213,9 +213,7 @@ _WIRE = fastavro.parse_schema(
 
 def encode_statistic(statistic: Statistic) -> bytes:
     """A statistic as one Avro datum without a schema; the coder of accumulators uses it."""
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, _WIRE, statistic_fields(statistic))
-    return stream.getvalue()
+    return _datum(_WIRE, statistic_fields(statistic))
 
 
 def decode_statistic(data: bytes) -> Statistic:
@@ -248,9 +246,7 @@ def encode_snapshot(
         **statistic_fields(snapshot.statistic),
         "sha256": b"",
     }
-    datum = io.BytesIO()
-    fastavro.schemaless_writer(datum, _PARSED, record)
-    return datum.getvalue()
+    return _datum(_PARSED, record)
 
 
 def write_encoded(stream: IO[bytes], records: Iterable[bytes], snapshots: int, attribute: Attribute) -> None:
@@ -284,13 +280,13 @@ def _blocks(records: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 def _hash(canonical: bytes, records: int, contents: bytes) -> bytes:
     """The hash at the end of a block."""
-    return hashlib.sha256(canonical + (_long(records) if records != 1 else b"") + contents).digest()
+    return hashlib.sha256(canonical + (_datum("long", records) if records != 1 else b"") + contents).digest()
 
 
-def _long(number: int) -> bytes:
-    """A number in Avro."""
+def _datum(kind: Any, value: Any) -> bytes:
+    """A value in Avro, without its schema."""
     stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, "long", number)
+    fastavro.schemaless_writer(stream, kind, value)
     return stream.getvalue()
 
 
@@ -332,7 +328,7 @@ def _records(header: Header, block: Block, canonical: bytes) -> Any:
     if given != _HASH_START + _hash(canonical, block.reports, contents):
         raise ValueError("its hash is not that of its contents")
     # Decoding one array takes half as long as decoding its records.
-    array = io.BytesIO(_long(block.reports) + data + _long(0))
+    array = io.BytesIO(_datum("long", block.reports) + data + _datum("long", 0))
     try:
         if canonical == _CANONICAL:
             return fastavro.schemaless_reader(array, _ARRAY, None)
