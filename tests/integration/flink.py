@@ -105,6 +105,12 @@ def problems(cluster: Cluster, job: str) -> list[str]:
     return [one["stacktrace"] for one in each]
 
 
+def has_restarted(cluster: Cluster, job: str) -> bool:
+    """Whether a job runs again after an error."""
+    since = cluster.rest.get(f"jobs/{job}")["timestamps"]
+    return bool(since["RUNNING"] > since["RESTARTING"] > 0)
+
+
 def submit(cluster: Cluster, build: Callable[[beam.Pipeline], Any], *more: str) -> Any:
     """Start a pipeline on a cluster, with further options of Beam, and return its result."""
     given = [*engine.options(cluster.rest.address), *cluster.options[1:], *more]

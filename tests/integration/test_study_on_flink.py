@@ -122,8 +122,8 @@ def test_a_worker_and_a_task_manager_that_are_killed_change_nothing(
         half = run.output / "statistics" / f".rides-minutes.avro.{uuid.uuid4().hex}"
         half.parent.mkdir(exist_ok=True)
         half.touch()
-        jobs.wait_for(lambda: jobs.problems(flink, run.job), "the loss of the worker")
-        # The job begins again.
+        # Until the job has begun again, workers of before may read, and a loss would be no further one.
+        jobs.wait_for(lambda: jobs.has_restarted(flink, run.job), "the job to begin again")
         worker = stopped_while_it_reads(flink, files)
         flink.kill_task_manager()
         os.kill(worker, signal.SIGCONT)
