@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -26,14 +27,19 @@ CELLS, VALUE_BUCKETS, FINE_BUCKETS, MANY = 256, 1024, 8192, 1e7
 MOST_ENTRIES = 2**22
 #: The most entries of a matrix of all buckets of a histogram of numbers (128 MB).
 MOST_DENSE = 2**24
+#: This many p-values are cached.
+MOST_LATEST = 1_024
 #: Scores with a variance below LEAST_VARIANCE are all one, up to rounding. The search for scores takes at
 #: most MOST_STEPS steps, and ends when their means are one up to the error SCORES: a tenth of the noise of
 #: 10^9 reports in 10,000 categories.
 LEAST_VARIANCE, MOST_STEPS, SCORES = 1e-9, 200, 1e-8
 
 
-@functools.lru_cache(maxsize=128)
-def histogram_p_value(attribute: Attribute, index: int, histogram: bytes, reports: int) -> float:
+#: The latest p-values of histograms, by the digests of these.
+_LATEST: dict[tuple[Attribute, int, int, bytes], float] = {}
+
+
+def histogram_p_value(attribute: Attribute, index: int, histogram: Integers, reports: int) -> float:
     """An upper bound of the p-value of the fit of one channel's histogram.
 
     Results are cached, because a run tests its reports and flags intervals by the same tests.
@@ -41,11 +47,20 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: bytes, report
     Args:
         attribute: the attribute.
         index: the channel, an index into ``attribute.versions``, for which :func:`is_tested`.
-        histogram: the bytes of its histogram, shape (cells,).
+        histogram: its histogram, shape (cells,).
         reports: the number of its reports, above zero.
     """
-    mechanism, integers = attribute.versions[index].mechanism, np.frombuffer(histogram, np.int64)
-    counts = integers.astype(np.float64)
+    asked = attribute, index, reports, hashlib.blake2b(histogram.tobytes()).digest()
+    if asked not in _LATEST:
+        while len(_LATEST) >= MOST_LATEST:
+            del _LATEST[next(iter(_LATEST))]
+        _LATEST[asked] = _p_value(attribute, index, histogram, reports)
+    return _LATEST[asked]
+
+
+def _p_value(attribute: Attribute, index: int, histogram: Integers, reports: int) -> float:
+    mechanism = attribute.versions[index].mechanism
+    counts = histogram.astype(np.float64)
     slots = attribute.channel(index).slots if mechanism.composite else None
     if slots is not None:
         return slots_p_value(slots, counts, reports)
@@ -62,7 +77,7 @@ def histogram_p_value(attribute: Attribute, index: int, histogram: bytes, report
     tests.append(_noise_p_value(_noise(attribute, index), counts))
     if mechanism.seed_family:
         tests.append(_even_p_value(counts.reshape(mechanism.seed_family, -1).sum(axis=1)))
-    if isinstance(mechanism, KeyValueMechanism) and (sums := mechanism.key_sums(integers, reports)).sampled:
+    if isinstance(mechanism, KeyValueMechanism) and (sums := mechanism.key_sums(histogram, reports)).sampled:
         tests.append(_even_p_value(sums.asked))
     return min(1.0, len(tests) * min(tests)) if tests else 1.0
 

@@ -66,7 +66,7 @@ def fit_tests(attribute: Attribute, statistic: Statistic, windows: int = 1) -> I
             continue
         reports = statistic.reports_of(index)
         if reports >= FEWEST_REPORTS and is_tested(attribute, index):
-            p_value = histogram_p_value(attribute, index, statistic.histograms[index].tobytes(), reports)
+            p_value = histogram_p_value(attribute, index, statistic.histograms[index], reports)
             yield FitTest("reports", (version.label,), reports, p_value)
         if reports >= FEWEST_REPORTS and has_tail(version.mechanism):
             p_value = tail_p_value(attribute, index, statistic)

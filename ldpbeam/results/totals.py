@@ -25,6 +25,9 @@ ALL = "all groups"
 #: So many windows of all attributes have totals, the latest, since each is estimated again.
 MOST_TOTALS = 60
 
+#: The totals of the last page by their panes, so that a stream's next page estimates new ones alone.
+_LAST: dict[object, Sequence[EstimateRecord]] = {}
+
 #: The estimates of the groups of a window, by attribute and window.
 Windows = Mapping[tuple[str, Bounds | None], Sequence[EstimateRecord]]
 
@@ -64,12 +67,15 @@ def _totals(study: Study, folder: str, windows: Windows) -> list[EstimateRecord]
                 if {snapshot.run, ""} & {record.run for record in windows.get(key, ())}:
                     found.setdefault(key, []).append((path, snapshot))
     joined = study.windows.cells(study.windows.joined) if study.windows and study.windows.joined else None
-    merged: list[Snapshot] = []
-    for own in found.values():
-        cells = joined if own[0][1].joined else None
-        merged += rolled_up(study, own, cells=cells, total=True).snapshots
-    early = {key for key, own in windows.items() if any(one.pane_timing == EARLY for one in own)}
-    return [
-        replace(total, group=ALL, pane_timing=EARLY if (total.attribute, total.window) in early else ON_TIME)
-        for total in solved(study, merged)[0]
-    ]
+    before, totals = dict(_LAST), list[EstimateRecord]()
+    _LAST.clear()
+    for key, records in windows.items():
+        own = found.get(key, [])
+        panes = folder, key, frozenset((path, *one.series, one.run, one.pane_index) for path, one in own)
+        if panes not in before:
+            cells = joined if own and own[0][1].joined else None
+            before[panes] = solved(study, rolled_up(study, own, cells=cells, total=True).snapshots)[0]
+        _LAST[panes] = before[panes]
+        timing = EARLY if any(record.pane_timing == EARLY for record in records) else ON_TIME
+        totals += [replace(total, group=ALL, pane_timing=timing) for total in before[panes]]
+    return totals
