@@ -36,7 +36,7 @@ from ldpbeam.printing import document, fail, note, warn
 from ldpbeam.schemas.outputs.checked import fields_of
 from ldpbeam.times import rfc3339
 from ldpbeam.transforms.outputs.panes import PANES
-from ldpbeam.transforms.reports.counts import DAMAGED, IN, NEED_CARE, NOT_BEGUN
+from ldpbeam.transforms.reports.counts import DAMAGED, IN, NEED_CARE, NOT_BEGUN, TOO_FAR
 from ldpbeam.transforms.sources.feeds import Clock, now
 from ldpbeam.transforms.storage import write_json
 from ldpbeam.untrusted import cut_short, shown
@@ -298,6 +298,11 @@ def _finished(output: StreamOutput, run: Run, opened: Opened, ends: bool) -> int
         note(
             f"{counts[NOT_BEGUN]:,} of the used reports are in windows that had not begun when the run "
             "ended; these windows are not published"
+        )
+    if outside := counts["out_of_range"] - counts.get(TOO_FAR, 0):
+        note(
+            f"{counted(outside, 'report')} out of range: older than windows.max_age, or dated more than a "
+            "day ahead of the clock; for an older backlog, raise max_age, or use ldpbeam estimate"
         )
     tables.print_reasons(Console(), counts, output.output)
     for sentence in warnings_of(output.study, counts):

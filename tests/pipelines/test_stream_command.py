@@ -52,21 +52,22 @@ def test_what_became_of_the_reports_is_said_before_any_has_come(
     assert {name for name, count in accounting.items() if count} == set()
 
 
-def test_a_damaged_file_is_named_and_the_exit_code_says_that_something_is_missing(
+def test_a_damaged_file_and_old_reports_are_named_and_the_exit_code_says_that_something_is_missing(
     command: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
     now = 1_000 * int(time.time())
-    good = ldp.Client(STUDY, "x", "a").reports(["p"] * 20, event_times=[now] * 20)
+    good = ldp.Client(STUDY, "x", "a").reports(["p"] * 20, event_times=[now] * 19 + [now - 90 * 86_400_000])
     pq.write_table(good, tmp_path / "in" / "good.parquet")
     bad = tmp_path / "in" / "bad.parquet"
     bad.write_bytes((tmp_path / "in" / "good.parquet").read_bytes()[:-9])
     done, accounting = ran(command, tmp_path)
-    assert (done.code, accounting["in"], accounting["used"], accounting["damaged_files"]) == (3, 21, 20, 1)
+    assert (done.code, accounting["in"], accounting["used"], accounting["damaged_files"]) == (3, 21, 19, 1)
     assert (
         f"1 file is damaged: how many reports it lost is not known; look at the outputs with care: {bad}"
         in (done.err)
     )
+    assert "1 report out of range: older than windows.max_age" in done.err
 
 
 def test_a_source_that_cannot_be_opened_leaves_no_run(
