@@ -52,7 +52,7 @@ def test_what_became_of_the_reports_is_said_before_any_has_come(
     assert {name for name, count in accounting.items() if count} == set()
 
 
-def test_a_damaged_file_and_old_reports_are_named_and_the_exit_code_says_that_something_is_missing(
+def test_a_damaged_file_is_named_and_the_exit_code_says_that_something_is_missing(
     command: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
