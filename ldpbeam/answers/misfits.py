@@ -67,12 +67,12 @@ def impossible_line(reports: int, read: int) -> str:
         read: how many reports were read.
     """
     share = f"{counted(reports, 'report')} of {read:,} ({percent(reports / read)})"
-    said = f"{share} cannot come from the mechanism of their service, and became dead letters"
+    sentence = f"{share} cannot come from the mechanism of their service, and became dead letters"
     if reports <= MOST_REFUSED * read:
-        return said
+        return sentence
     return (
-        f"{said}. The clients may use another mechanism, epsilon or domain; their other reports would then "
-        "be misread, too"
+        f"{sentence}. The clients may use another mechanism, epsilon or domain; their other reports would "
+        "then be misread, too"
     )
 
 

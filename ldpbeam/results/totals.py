@@ -70,11 +70,11 @@ def _totals(study: Study, folder: str, windows: Windows) -> list[EstimateRecord]
     before, totals = dict(_LAST), list[EstimateRecord]()
     _LAST.clear()
     for key, records in windows.items():
-        own = found.get(key, [])
-        panes = folder, key, frozenset((path, *one.series, one.run, one.pane_index) for path, one in own)
+        snapshots = found.get(key, [])
+        panes = folder, key, frozenset((path, *of.series, of.run, of.pane_index) for path, of in snapshots)
         if panes not in before:
-            cells = joined if own and own[0][1].joined else None
-            before[panes] = solved(study, rolled_up(study, own, cells=cells, total=True).snapshots)[0]
+            cells = joined if snapshots and snapshots[0][1].joined else None
+            before[panes] = solved(study, rolled_up(study, snapshots, cells=cells, total=True).snapshots)[0]
         _LAST[panes] = before[panes]
         timing = EARLY if any(record.pane_timing == EARLY for record in records) else ON_TIME
         totals += [replace(total, group=ALL, pane_timing=timing) for total in before[panes]]

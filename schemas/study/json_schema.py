@@ -74,8 +74,8 @@ def study_schema() -> Schema:
         chosen[key] = _or_by_field(chosen[key])
     chosen["version_field"]["not"] = {"enum": sorted(OWN_COLUMNS)}
     # Versions may say what the service does not.
-    said = [{"required": [key]} for key in ("epsilon", "rate", "other", "versions")]
-    service |= {"anyOf": said, "if": {"not": {"required": ["versions"]}}, "then": {"required": ["mechanism"]}}
+    arms = [{"required": [key]} for key in ("epsilon", "rate", "other", "versions")]
+    service |= {"anyOf": arms, "if": {"not": {"required": ["versions"]}}, "then": {"required": ["mechanism"]}}
     options = [option for estimator in estimators.values() for option in estimator.options.values()]
     _with_options(estimate, "estimator", {name: of.summary for name, of in estimators.items()}, options)
     estimate["properties"]["services"] |= {"minItems": 1, "uniqueItems": True}
