@@ -20,7 +20,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks.grid.cells import SEEDS, Cell, Result, cells, methods, results, version
+from benchmarks.grid import held_out
+from benchmarks.grid.cells import MANY, SEEDS, SEEDS_OF_MANY, Cell, Result, cells, methods, results, version
 from benchmarks.grid.compare import Compared, compared
 from benchmarks.grid.methods import AUTO, MECHANISMS, Method
 from benchmarks.grid.populations import CATEGORIES, HALVES, NUMBERS, is_here
@@ -102,7 +103,12 @@ def main() -> None:
     parser.add_argument("--mechanism", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
     parser.add_argument("--n", nargs="+", type=int, help="how many people")
     parser.add_argument("--population", nargs="+", default=[""], help="only those whose names begin so")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="at most so many; 5 for 1,000,000 people")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=held_out.SEEDS,
+        help=f"at most so many; {SEEDS} of what is not held out, {SEEDS_OF_MANY} for {MANY:,} people",
+    )
     parser.add_argument("--method", nargs="+", help="compute these only; the tables need all")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--results", type=Path, default=Path("build/grid.jsonl"))

@@ -75,6 +75,8 @@ class Cell:
     @property
     def seeds(self) -> int:
         """The number of seeds."""
+        if self.drawn_from.half == "held out":
+            return held_out.SEEDS
         return SEEDS_OF_MANY if self.people >= MANY else SEEDS
 
     @property

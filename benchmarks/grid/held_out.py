@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.grid.populations import Classes, Numbers, weighted
 from ldpbeam.domains import Floats, Numeric
 
-#: The reports of the held-out half: so many people, and these epsilons.
-PEOPLE, EPSILONS = (20_000,), (0.5, 1.0, 2.0, 4.0)
+#: The reports of the held-out half: so many people, these epsilons, and so many seeds of a cell.
+PEOPLE, EPSILONS, SEEDS = (20_000,), (0.5, 1.0, 2.0, 4.0), 10
 
 
 @functools.cache
