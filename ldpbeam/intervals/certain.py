@@ -27,6 +27,9 @@ MOST_STEPS = 20
 TO_THE_EDGE = 0.95
 #: The start of the solver: the mean product of a share and its multiplier, and the multiplier of the noise.
 FIRST_PRODUCT, FIRST_MULTIPLIER = 0.02, 0.005
+#: A direction is left out if the reports of people who all move from one point to another change by fewer
+#: than LEAST_SEEN standard deviations of the noise in it, and by less than a tenth of the most in any.
+LEAST_SEEN = 2.0
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ def noise(channel: Floats, shares: Floats, reports: Floats) -> Noise:
     """
     scale = np.sqrt(reports / (channel @ shares))
     left, lengths, right = np.linalg.svd(scale[:, None] * channel, full_matrices=False)
-    # Directions without a length are rounding errors.
-    seen = lengths > 1e-9 * lengths[0]
+    reach = np.ptp(right, axis=1) * lengths
+    seen = reach > min(LEAST_SEEN, 0.1 * reach.max())
     root = right[seen].T * lengths[seen]
     rows, columns = np.tril_indices(root.shape[1])
     return Noise(shares, root, scale[:, None] * left[:, seen], root[:, rows] * root[:, columns])
