@@ -14,6 +14,9 @@ from ldpbeam.domains import Floats
 #: The conditions under which intervals hold: for any values, if people are spread smoothly, at every look at
 #: growing reports, and for numbers in order of size.
 CERTAIN, IF_SMOOTH, ANY_LOOK, LARGEST = "certain", "if_smooth", "any_look", "largest"
+#: The certain ends of shares without their allowance for noise. The difference of two estimates needs less of
+#: it than both have.
+WITHOUT_NOISE = "without_noise"
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Intervals:
         level: the share of all samples in which an interval contains the truth.
         simultaneous: as in :class:`ldpbeam.intervals.WantedIntervals`.
         ends: the ends by the condition under which they hold (``certain``, ``if_smooth``, ``any_look``,
-            ``largest``), and then by the field of the estimate:
+            ``largest``; and ``without_noise``), and then by the field of the estimate:
             ``mean``, ``variance``, ``quantiles``, ``ranges``, ``distribution``, ``frequencies`` (of
             categories and keys), ``key_means``, and ``cdf``. Those of ``largest`` are in descending order of
             the numbers, all others in the order of the field.

@@ -24,7 +24,7 @@ import numpy as np
 
 from ldpbeam.answers.named_numbers import Numbers, by_key, normal_quantile, numbers_of
 from ldpbeam.answers.results import Results
-from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH
+from ldpbeam.certainty import ANY_LOOK, CERTAIN, IF_SMOOTH, WITHOUT_NOISE
 from ldpbeam.domains import Floats, as_text, digits_of
 from ldpbeam.intervals.any_look import widening
 from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
@@ -56,8 +56,8 @@ class Difference:
         error: the standard error of the difference; None if one of the two has none.
         verdict: ``higher`` or ``lower`` if the interval leaves zero, with ``, at any look`` after it if the
             one for every look does, too; with ``perhaps`` before it if an interval is flagged, or the certain
-            intervals of quantiles and ranges meet or are not known; else ``not certain``, or ``no error is
-            known``.
+            ends of quantiles and ranges have zero between them or are not known; else ``not certain``, or
+            ``no error is known``.
         flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
         any_look: the ends that hold at every look, together; None where nothing is known.
         certain: the ends that hold whatever people's values are; of quantiles and ranges, those of two
@@ -294,17 +294,21 @@ def _alike(parts: Mapping[tuple[str, ...], Numbers]) -> set[tuple[str, ...]]:
 
 
 def _certain(pair: _Pair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """The certain ends of the differences: given ones of sums; of others, those of both sides apart.
+    """The certain ends of the differences: given ones of sums; of others, those of both sides together.
 
-    The certain intervals of an estimate's quantiles and ranges miss in half of the samples that its level
-    leaves, so that those of two estimates hold together at that level.
+    Of shares, the allowances for noise are added as errors are. The certain intervals of an estimate's
+    quantiles and ranges miss in half of the samples that its level leaves, so that those of two estimates
+    hold together at that level.
     """
     if all(part.summed or IF_SMOOTH not in part.ends for part in (pair.one, pair.two)):
         return low, high
-    (first_low, first_high), (second_low, second_high) = (
-        part.under(CERTAIN).T for part in (pair.one, pair.two)
-    )
-    return second_low - first_high, second_high - first_low
+    ends, allowed = [], []
+    for part in (pair.one, pair.two):
+        certain = part.under(CERTAIN)
+        ends.append(part.ends.get(WITHOUT_NOISE, certain))
+        allowed.append(np.abs(certain - ends[-1]))
+    apart, noise = ends[1] - ends[0][:, ::-1], pair.added(allowed[1], allowed[0][:, ::-1])
+    return apart[:, 0] - noise[:, 0], apart[:, 1] + noise[:, 1]
 
 
 def _known(number: float) -> float | None:

@@ -239,7 +239,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
     how = SMOOTH if 0.5 * (1.0 - level) * MOST_DRAWS >= 1.0 else ALL_DRAWS
     how += MANY_VALUES if domain.count > MOST_VALUES else ""
     methods = dict.fromkeys(sums, UNBIASED_SUMS) | certain.methods | {"if_smooth": how}
-    held = of_sums.ends | by_condition(if_smooth=smooth)
+    held = of_sums.ends | certain.ends | by_condition(if_smooth=smooth)
     held["certain"] = sums | certain.ends.get("certain", {})
     flags = of_sums.flags or ({"if_smooth": people.flag} if people.flag else {})
     if wanted.liars or wanted.named_only:

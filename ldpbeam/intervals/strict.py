@@ -88,14 +88,18 @@ def strict_intervals(question: Question, wanted: WantedIntervals, *, expected: b
         # Sums of reports bound other means.
         of_mean = reports.mean(lambda x: (domain.from_unit(x) - domain.low) / domain.width)
         parts["mean"] = domain.at(of_mean.within(named))
+    _, ranges_apart, spans_apart = np.split(shares.ends, after)
+    apart = {"ranges": ranges_apart}
     if len(spans):
-        buckets = np.repeat(_outward(of_spans), together, axis=0)
-        parts["distribution"] = buckets[: question.attribute.value_buckets]
-    held = {name: columns for name, columns in parts.items() if len(columns)}
+        of_buckets = np.repeat(np.arange(len(spans)), together)[: question.attribute.value_buckets]
+        parts["distribution"], apart["distribution"] = _outward(of_spans)[of_buckets], spans_apart[of_buckets]
+    held, without = ({name: of for name, of in own.items() if len(of)} for own in (parts, apart))
     methods = dict.fromkeys((*PARTS, *held), STRICT) | ({"cdf": NOT_NAMED} if wanted.named_only else {})
     if together > 1:
         methods["distribution"] += OF_SPANS.format(count=together)
-    return Intervals(wanted.level, ends=by_condition(certain=held), at=at.tolist(), methods=methods)
+    return Intervals(
+        wanted.level, ends=by_condition(certain=held, without_noise=without), at=at.tolist(), methods=methods
+    )
 
 
 def _none(wanted: WantedIntervals, how: str) -> Intervals:

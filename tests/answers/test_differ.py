@@ -10,7 +10,7 @@ from support.estimate_records import held, price, results
 
 from ldpbeam.answers.difference import compared
 from ldpbeam.intervals.answer import UNBIASED_SUMS
-from ldpbeam.schemas.outputs.records import EstimateRecord
+from ldpbeam.schemas.outputs.records import EstimateRecord, RangeShare
 
 
 def median(value: float, certain: tuple[float, float] | None) -> EstimateRecord:
@@ -69,3 +69,28 @@ def test_means_differ_by_their_sums_whatever_is_known_of_smooth_people() -> None
     )
     assert of_mean.low == pytest.approx(1.8 - math.hypot(1, 1)) and of_mean.verdict == "higher"
     assert of_mean.certain == (of_mean.low, of_mean.high)
+
+
+@pytest.mark.parametrize(("liars", "noise"), [(None, math.hypot(0.03, 0.04)), (0.01, 0.07)])
+def test_noise_of_shares_adds_up_as_errors_do_but_what_liars_do_adds_up(
+    liars: float | None, noise: float
+) -> None:
+    first, second = (
+        price(
+            ranges=(RangeShare(0.0, 4.0, share),),
+            quantiles=None,
+            intervals=replace(
+                held(
+                    certain={"ranges": (share - 0.1 - known, share + 0.1 + known)},
+                    without_noise={"ranges": (share - 0.1, share + 0.1)},
+                    if_smooth={"ranges": (share - 0.01, share + 0.01)},
+                ),
+                liars=liars,
+            ),
+        )
+        for share, known in ((0.3, 0.03), (0.56, 0.04))
+    )
+    (of_range,) = (one for one in compared(results(first), results(second)).differences if one.certain)
+    assert of_range.number == "share from 0 to 4"
+    assert of_range.certain == pytest.approx((0.26 - 0.2 - noise, 0.26 + 0.2 + noise))
+    assert of_range.beyond == (liars is None)

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from support.asked import attribute_of, statistic_of
 
 from ldpbeam.attributes import Attribute, ServiceVersion
-from ldpbeam.certainty import Intervals
+from ldpbeam.certainty import CERTAIN, WITHOUT_NOISE, Intervals
 from ldpbeam.domains import Floats, Numeric
 from ldpbeam.estimators import Question, estimate
 from ldpbeam.intervals import WantedIntervals, certain, split_reports, strict
@@ -38,8 +38,8 @@ def of_people(attribute: Attribute, values: Floats, seed: int, wanted: WantedInt
     return strict_intervals(question, wanted)
 
 
-def bounds(intervals: Intervals, part: str) -> Floats:
-    return intervals.ends["certain"][part].columns
+def bounds(intervals: Intervals, part: str, condition: str = CERTAIN) -> Floats:
+    return intervals.ends[condition][part].columns
 
 
 def held(intervals: Intervals, values: Floats) -> Floats:
@@ -165,6 +165,19 @@ def test_the_halves_swap_roles_so_that_every_report_counts() -> None:
     ]
     assert widths[0] < 0.95 * min(widths[1:])
     assert (np.diff(bounds(strict_intervals(question, WANTED), "cdf"), axis=0) >= 0.0).all()
+
+
+def test_the_ends_of_shares_without_noise_vary_by_as_much_as_is_allowed_for() -> None:
+    attribute, draws, allowed = asked(("square_wave", 1.0)), [], []
+    for seed in range(30):
+        values = np.random.default_rng(1).beta(2.0, 5.0, 20_000) * 10.0
+        intervals = of_people(attribute, values, seed)
+        draws.append(bounds(intervals, "ranges", WITHOUT_NOISE))
+        allowed.append(np.abs(bounds(intervals, "ranges") - draws[-1]))
+    # The first range alone is not all of the domain.
+    deviations, _ = strict._deviations(WANTED, DAYS, strict.PLACES)
+    ratios = deviations * np.std(draws, axis=0)[0] / np.mean(allowed, axis=0)[0]
+    assert np.abs(ratios - 1.0).max() < 4.0 / np.sqrt(2.0 * len(draws))
 
 
 def test_few_named_numbers_are_narrower_than_many() -> None:
