@@ -48,7 +48,7 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
         },
     ),
     "grid_other_losses": (
-        ("cells of", "cells", "KS", "5% and 95% quantile", "squared error of buckets"),
+        ("cells of", "cells", "KS", "5% and 95% quantile", "squared error of shares"),
         {"cells of": ("all", "SW", "PM", "ULE")},
     ),
     "held_out": (
@@ -60,8 +60,8 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
         {"method": ("ems", "ems, accelerated", "em", "inversion", "norm_sub", "ule", "mr, halving")},
     ),
     "held_out_other_losses": (
-        ("cells of", "cells", "KS", "5% and 95% quantile", "squared error of buckets"),
-        {"cells of": ("all", "SW", "PM", "ULE", *_HELD_OUT_EPSILONS)},
+        ("cells of", "cells", "KS", "5% and 95% quantile", "squared error of shares"),
+        {"cells of": ("all", "SW", "PM", "GRR", "OLH", "ULE", *_HELD_OUT_EPSILONS)},
     ),
     "coverage_held_out": (
         ("of", "number", "interval", "runs", "held", "held by the worst", "width"),

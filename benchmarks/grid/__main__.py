@@ -28,8 +28,8 @@ from benchmarks.grid.populations import CATEGORIES, HALVES, NUMBERS, is_here
 from benchmarks.grid.tables import tables
 from benchmarks.pages import HELP, show
 
-#: Losses of numbers besides W1: their names in tables, and in results.
-OTHERS = {"KS": "ks", "5% and 95% quantile": "tails", "squared error of buckets": "squares"}
+#: Losses besides W1 and MAE: their names in tables, and in results.
+OTHERS = {"KS": "ks", "5% and 95% quantile": "tails", "squared error of shares": "squares"}
 
 #: The tables of what is held out that are kept, and their names.
 KEPT_OF_HELD_OUT = {

@@ -106,7 +106,7 @@ class Result:
         seconds: of CPU.
         ks: of numbers, the largest gap between the distribution functions.
         tails: of numbers, the mean absolute error of the 5% and the 95% quantile.
-        squares: of numbers, the mean squared error of the shares of 256 buckets.
+        squares: the mean squared error of the shares of categories, or of 256 buckets of numbers.
     """
 
     mechanism: Mechanism
@@ -222,7 +222,10 @@ def distribution(method: Method, drawn: Drawn) -> Floats:
 def losses(cell: Cell, found: Floats, truth: Floats) -> dict[str, float]:
     """The losses of a :class:`Result`, by name."""
     if not cell.of_numbers:
-        return {"loss": metrics.mean_absolute_error(found, truth)}
+        return {
+            "loss": metrics.mean_absolute_error(found, truth),
+            "squares": float(np.mean((found - truth) ** 2)),
+        }
     each = len(truth) // len(found)
     fine = np.repeat(found / each, each)
     edges = np.linspace(0.0, 1.0, len(truth) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -69,15 +70,16 @@ def _groups(found: Sequence[Compared]) -> list[tuple[str, list[Compared]]]:
 
 
 def _others(losses: Mapping[str, Sequence[Compared]]) -> Iterator[Table]:
-    """`auto` by other losses than W1, each relative to the fixed method that is best by that loss."""
+    """`auto` by losses other than W1 and MAE, each relative to the fixed method that is best by that loss."""
     if not any(losses.values()):
         return
     rows = []
-    groups = {name: dict(_groups(_relative(found))) for name, found in losses.items()}
-    for group, cells in next(iter(groups.values())).items():
-        if cells:
-            means = [geometric_mean(one.relative(AUTO.name) for one in own[group]) for own in groups.values()]
-            rows.append([group, len(cells), *(f"{mean:.3f}" for mean in means)])
+    groups = [dict(_groups(_relative(found))) for found in losses.values()]
+    for group in dict.fromkeys(group for own in groups for group in own):
+        cells = [own.get(group, []) for own in groups]
+        if many := max(map(len, cells)):
+            means = [geometric_mean(one.relative(AUTO.name) for one in of_loss) for of_loss in cells]
+            rows.append([group, many, *("" if math.isnan(mean) else f"{mean:.3f}" for mean in means)])
     yield table("grid_other_losses", ["cells of", "cells", *losses], rows)
 
 
