@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 _DAY = timedelta(days=1)
@@ -35,19 +35,29 @@ def rounded(value: float | None, ends: tuple[float, float] | None = None, *, sha
         ends: its interval; without one, the number has four digits.
         share: whether it is a share, which is written as a percentage.
     """
+    return _rounded(value, ends, share, round)
+
+
+def rounded_ends(ends: tuple[float, float] | None, *, share: bool = False) -> str:
+    """The two ends of an interval with the digits of :func:`rounded`, rounded outward; "" for None."""
+    if ends is None:
+        return ""
+    ways = (math.floor, math.ceil)
+    return " to ".join(_rounded(end, ends, share, way) for end, way in zip(ends, ways, strict=True))
+
+
+def _rounded(
+    value: float | None, ends: tuple[float, float] | None, share: bool, way: Callable[[float], int]
+) -> str:
     if value is None or ends is None or not math.isfinite(ends[1] - ends[0]) or ends[0] >= ends[1]:
         return percent(value) if share else number(value)
     times = 100 if share else 1
     digits = -math.floor(math.log10(times * (ends[1] - ends[0]) / 6))
     if value and math.floor(math.log10(abs(times * value))) + digits < 1:
         digits += 1
-    # Adding zero removes the sign of a negative zero.
-    return f"{round(times * value, digits) + 0.0:,.{max(digits, 0)}f}{'%' if share else ''}"
-
-
-def rounded_ends(ends: tuple[float, float] | None, *, share: bool = False) -> str:
-    """The two ends of an interval with the digits of :func:`rounded`; an empty text for None."""
-    return "" if ends is None else " to ".join(rounded(end, ends, share=share) for end in ends)
+    # Rounding errors move no end by a whole digit. Adding zero removes the sign of a negative zero.
+    whole = way(round(times * value * 10.0**digits, 6)) / 10.0**digits + 0.0
+    return f"{whole:,.{max(digits, 0)}f}{'%' if share else ''}"
 
 
 def percent(share: float | None) -> str:

@@ -31,11 +31,12 @@ from ldpbeam.schemas.outputs.records import EstimateKey, EstimateRecord
 
 #: At most this share of pairs with the same values has a difference beyond the error in any one family.
 FALSE_ALARMS = 0.05
-#: Shares that tell distributions apart, whatever they are: only differences of them say anything.
-BLURRED = "shares up to about a value"
+#: Shares near a value that tell distributions apart, whatever they are: only their differences say anything.
+BLURRED = "blurred shares"
 #: The verdicts on a number that differs, and on others.
 SIGNS = ("higher", "lower")
 NOT_CERTAIN, NO_ERROR = "not certain", "no error is known"
+_SMOOTHLY = " if smooth"
 _Key = TypeVar("_Key", bound=Hashable)
 
 
@@ -55,9 +56,9 @@ class Difference:
         high: the high end.
         error: the standard error of the difference; None if one of the two has none.
         verdict: ``higher`` or ``lower`` if the interval leaves zero, with ``, at any look`` after it if the
-            one for every look does, too; with ``perhaps`` before it if an interval is flagged, or the certain
-            ends of quantiles and ranges have zero between them or are not known; else ``not certain``, or
-            ``no error is known``.
+            one for every look does, too; with `` if smooth`` after it if the certain ends of quantiles and
+            ranges have zero between them or are not known; with ``perhaps`` before it if an interval is
+            flagged; else ``not certain``, or ``no error is known``.
         flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
         any_look: the ends that hold at every look, together; None where nothing is known.
         certain: the ends that hold whatever people's values are; of quantiles and ranges, those of two
@@ -81,12 +82,12 @@ class Difference:
     @property
     def beyond(self) -> bool:
         """Whether the difference is beyond its error."""
-        return self.verdict.startswith(SIGNS)
+        return self.verdict.startswith(SIGNS) and not self.verdict.endswith(_SMOOTHLY)
 
     @property
     def beyond_if_smooth(self) -> bool:
         """Whether it is if people are spread smoothly."""
-        return self.beyond or (self.verdict.startswith("perhaps") and not self.flag)
+        return self.verdict.startswith(SIGNS)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Comparison:
 def largest_first(differences: Iterable[Difference]) -> list[Difference]:
     """What is certain first, then what is if people are smooth; the larger ones in standard errors first.
 
-    Shares up to a value, of which there are many, come after other numbers.
+    Blurred shares, of which there are many, come after other numbers.
     """
     return sorted(
         differences,
@@ -222,7 +223,11 @@ def _differences(pair: _Pair, chance: float, flagged: bool) -> Iterator[Differen
     for name, numbers in zip(one.names, columns, strict=True):
         first, second, from_, to, error, least, most, surely, at_most = numbers
         apart = surely > 0.0 or at_most < 0.0
-        verdict = verdict_on(from_, to, certain=(flagged or not flag) and apart)
+        verdict = verdict_on(from_, to)
+        if verdict in SIGNS and flag and not (flagged and apart):
+            verdict = f"perhaps {verdict}"
+        elif verdict in SIGNS and not apart:
+            verdict += _SMOOTHLY
         if verdict in SIGNS and verdict_on(least, most) == verdict and not flag:
             verdict = f"{verdict}, at any look"
         yield Difference(
@@ -256,14 +261,13 @@ def _at_any_look(pair: _Pair, chance: float) -> tuple[Floats, Floats]:
     return ends_of(sides[0], sides[1], pair.added, wider)
 
 
-def verdict_on(low: float, high: float, *, certain: bool = True) -> str:
+def verdict_on(low: float, high: float) -> str:
     """What an interval of a difference says of its sign."""
     if math.isnan(low) or math.isnan(high):
         return NO_ERROR
     if low <= 0.0 <= high:
         return NOT_CERTAIN
-    verdict = "higher" if low > 0.0 else "lower"
-    return verdict if certain else f"perhaps {verdict}"
+    return "higher" if low > 0.0 else "lower"
 
 
 def _parts(records: Mapping[_Key, EstimateRecord]) -> dict[_Key, dict[tuple[str, ...], Numbers]]:
@@ -281,7 +285,9 @@ def _blurred(record: EstimateRecord) -> Iterator[Numbers]:
         return
     for mechanism, blurred in given.blurred.items():
         digits = digits_of(min(blurred.at), max(blurred.at), 6, of_width=5)
-        names = [f"share up to about {as_text(float(f'{at:.{digits}g}'))} ({mechanism})" for at in blurred.at]
+        names = [
+            f"blurred share near {as_text(float(f'{at:.{digits}g}'))} ({mechanism})" for at in blurred.at
+        ]
         shares, errors = np.array(blurred.shares), np.array(blurred.errors)
         reach = normal_quantile(0.5 + given.level / 2) * errors
         ends = {CERTAIN: np.column_stack((shares - reach, shares + reach))}

@@ -106,9 +106,9 @@ _CONDITIONS = {
     "mean if smooth": "if people are spread smoothly",
 }
 _KEYS = ("attribute", "window", "group", "estimate")
-_WORDS = ("estimator", "most frequent", "dependence", "notes")
+_WORDS = ("estimator", "largest shares", "dependence", "notes")
 _COLUMNS = (
-    *_KEYS, "estimator", "reports", "mean", *_CONDITIONS, "5%", "median", "95%", "most frequent",
+    *_KEYS, "estimator", "reports", "mean", *_CONDITIONS, "5%", "median", "95%", "largest shares",
     "dependence", *_ERRORS.values(), "± se", "users", "iterations", "notes",
 )  # fmt: skip
 
@@ -147,7 +147,7 @@ def _row(record: EstimateRecord) -> dict[str, str]:
             key=lambda triple: triple[:2],
             reverse=True,
         )
-        row["most frequent"] = ", ".join(
+        row["largest shares"] = ", ".join(
             f"{name} {share:.3f}" + ("" if mean is None else f" (mean {mean:.4g})")
             for share, name, mean in triples[:3]
         )

@@ -157,13 +157,7 @@ def _caption(records: Sequence[EstimateRecord], width: float, truth: bool) -> It
     if records[0].step == width:
         yield "Bars: the share of people with each value."
     else:
-        sure = width and ends_of(records[0], "quantiles") is not None
-        wide = (
-            f"{words.number(width)} wide{': reports show nothing finer' if sure else ''}"
-            if width
-            else "in steps"
-        )
-        yield f"Bars: the share of people, {wide}."
+        yield f"Bars: the share of people, {f'{words.number(width)} wide' if width else 'in steps'}."
     if any(record.quantiles for record in records):
         yield "Above: the median and its intervals."
     if any(flag_of(record, "distribution") for record in records):

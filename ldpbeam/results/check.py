@@ -42,19 +42,19 @@ def check_command(options: argparse.Namespace) -> int:
     if crossed:
         names = names_of(results.estimates)
         texts = [_as_texts(row, names) for row in crossed[:MOST_ROWS]]
-        columns = (*_KEYS, "value", "certain", "margin", "if smooth", "beyond", "flag")
+        columns = (*_KEYS, "value", "certain", "certain margin", "if smooth", "beyond", "flag")
         filled = [name for name in columns if any(text[name] for text in texts)]
         print_fitting(Console(), filled, texts, keys=_KEYS, left=("beyond", "flag"))
     if any(row.margin is not None for row in crossed):
-        print("margin: how far the certain interval is beyond the threshold; below 0, how far it falls short")
+        print("certain margin: how far the certain interval is beyond; below 0, how far it falls short")
     if len(crossed) > MOST_ROWS:
         print(f"and {len(crossed) - MOST_ROWS:,} more; --json has all")
     verdicts = Counter(row.verdict for row in rows)
-    lasting, smooth = verdicts[AT_ANY_LOOK], verdicts[SMOOTHLY]
+    lasting, smooth = verdicts[AT_ANY_LOOK], f"{verdicts[SMOOTHLY]:,} more if smooth, "
     print(
-        f"{verdicts['certainly'] + lasting:,} of {counted(len(rows), 'number')} certainly beyond the "
-        f"threshold{f' ({lasting:,} at any look)' if lasting else ''}, "
-        f"{f'{smooth:,} if people are spread smoothly, ' if smooth else ''}{verdicts['possibly']:,} possibly"
+        f"{counted(len(rows), 'number')}: {verdicts['certainly'] + lasting:,} certainly beyond"
+        f"{f' ({lasting:,} at any look)' if lasting else ''}, {smooth if verdicts[SMOOTHLY] else ''}"
+        f"{verdicts['possibly']:,} possibly"
     )
     return code
 
@@ -70,7 +70,7 @@ def _as_texts(row: Checked, names: Mapping[Bounds, str]) -> dict[str, str]:
         "condition": row.condition.text,
         "value": f"{row.value:.{digits}g}",
         "certain": " to ".join(f"{end:.{digits}g}" for end in certain or ()),
-        "margin": "" if row.margin is None else f"{row.margin:+.3g}",
+        "certain margin": "" if row.margin is None else f"{row.margin:+.3g}",
         "if smooth": " to ".join(f"{end:.{digits}g}" for end in smooth or ()),
         "beyond": f"{row.verdict}, not if smooth" if unlikely else row.verdict,
         "flag": row.flag,

@@ -37,6 +37,7 @@ NO_GROUP = "no group"
 _TWO_FOLDERS = "diff compares two folders; or one, with --before TIME, --windows A B or --groups A B"
 _ONE_FOLDER = "--before, --windows and --groups compare two parts of one folder: name one"
 _KEYS = ("attribute", "window", "group", "estimate", "number")
+_OF_DIFFERENCES = ("difference", "certain", "if smooth", "verdict")
 
 
 def diff_command(options: argparse.Namespace) -> int:
@@ -115,9 +116,7 @@ def _print(comparison: Comparison, sides: Sequence[str], names: Mapping[Bounds, 
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
     if rest := len(comparison.differences) - len(rows):
-        print(
-            f"{counted(rest, 'other number is', 'other numbers are')} not certain to differ; --json has all"
-        )
+        print(f"{counted(rest, 'more number')}: no difference is certain; --json has all")
     for name, keys in zip(sides, (comparison.only_first, comparison.only_second), strict=True):
         if keys:
             print(shown(f"{counted(len(keys), 'estimate')} only in {name}: {_listed(keys, names)}"))
@@ -137,7 +136,7 @@ def _print_rows(rows: Sequence[Difference], sides: Sequence[str], names: Mapping
     if len(set(lengths)) > 1:
         for text, length in zip(texts, lengths, strict=True):
             text["window"] = text["window"] or (format_duration(length) if length else "")
-    columns = (*_KEYS, *_columns(sides), "difference", "interval", "verdict")
+    columns = (*_KEYS, *_columns(sides), *_OF_DIFFERENCES)
     shown_ones = [name for name in columns if any(text[name] for text in texts)]
     print_fitting(Console(), shown_ones, texts, keys=_KEYS, left=("verdict",))
 
@@ -145,12 +144,12 @@ def _print_rows(rows: Sequence[Difference], sides: Sequence[str], names: Mapping
 def _columns(sides: Sequence[str]) -> tuple[str, str]:
     """The headers of both sides: their names, unless one is that of another column."""
     first, second = sides
-    others = {*_KEYS, "difference", "interval", "verdict"}
+    others = {*_KEYS, *_OF_DIFFERENCES}
     return ("first", "second") if first == second or others & {first, second} else (first, second)
 
 
 def _row(difference: Difference, sides: Sequence[str], names: Mapping[Bounds, str]) -> dict[str, str]:
-    ends = difference.low, difference.high
+    ends = None if difference.low is None else (difference.low, difference.high)
     digits, error = 6, difference.error
     if error is not None:
         digits = digits_of(difference.first - error, difference.first + error, 6, of_width=2)
@@ -167,9 +166,14 @@ def _row(difference: Difference, sides: Sequence[str], names: Mapping[Bounds, st
         columns[0]: f"{difference.first:.{digits}g}",
         columns[1]: f"{difference.second:.{digits}g}",
         "difference": f"{difference.second - difference.first:+.4g}",
-        "interval": "" if None in ends else "{:+.4g} to {:+.4g}".format(*ends),
+        "certain": _ends(difference.certain),
+        "if smooth": "" if ends == difference.certain else _ends(ends),
         "verdict": difference.verdict + (" (flagged)" if difference.flag else ""),
     }
+
+
+def _ends(ends: tuple[float, float | None] | None) -> str:
+    return "" if ends is None else "{:+.4g} to {:+.4g}".format(*ends)
 
 
 def names_of(records: Iterable[EstimateRecord]) -> dict[Bounds, str]:
@@ -198,20 +202,22 @@ def _listed(keys: Sequence[EstimateKey], names: Mapping[Bounds, str]) -> str:
 
 def _summary(comparison: Comparison) -> Iterator[str]:
     """How many numbers of each family differ, and what that is worth."""
-    for family, z in comparison.z.items():
+    for family in comparison.z:
         of_family = [row for row in comparison.differences if row.family == family]
         beyond = sum(row.beyond for row in of_family)
         unknown = sum(row.verdict == NO_ERROR for row in of_family)
+        smooth = sum(row.beyond_if_smooth for row in of_family) - beyond
         perhaps = sum(row.verdict.startswith("perhaps") for row in of_family)
         differ = "differs" if beyond == 1 else "differ"
         yield (
-            f"{family}: {beyond:,} of {len(of_family):,} {differ} by more than {z:.2f} standard errors"
-            + (f", and {perhaps:,} perhaps" if perhaps else "")
+            f"{family}: {beyond:,} of {len(of_family):,} certainly {differ}"
+            + (f", {smooth:,} more if smooth" if smooth else "")
+            + (f", {perhaps:,} perhaps, as intervals are flagged" if perhaps else "")
             + (f"; the error of {unknown:,} is unknown" if unknown else "")
         )
     yield (
-        f"where nothing differs, at most {FALSE_ALARMS:.0%} of comparisons show a difference in any one "
-        "family (means, shares, ...)"
+        f"if nothing changed, each family (means, shares, ...) has a chance of {FALSE_ALARMS:.0%} of any "
+        "false difference"
     )
 
 

@@ -124,8 +124,8 @@ def _ascending(levels: list[float]) -> list[float]:
 
 
 def _low_high(ends: tuple[float, float]) -> tuple[float, float]:
-    if not ends[0] < ends[1]:
-        raise ValueError("a range needs low < high")
+    if not ends[0] <= ends[1]:
+        raise ValueError("a range needs low <= high")
     return ends
 
 

@@ -120,7 +120,7 @@ def test_bars_are_half_as_wide_as_the_interval_of_the_median_and_round(
     median: tuple[float, float], wide: int
 ) -> None:
     figure = distribution(ages(0.0, median))
-    assert f"{wide} wide: reports show nothing finer" in figure.caption
+    assert f"Bars: the share of people, {wide} wide." in figure.caption
     starts = [row["low"] for row in figure.rows if row["part"] == "step"][1:-1]
     assert all((start + 0.5) % wide == 0 for start in starts)
 

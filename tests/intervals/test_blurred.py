@@ -77,7 +77,7 @@ def test_those_of_one_mechanism_are_compared_and_others_are_left_out() -> None:
     reports = ldp.Client(study, "x", "maps").reports(values, groups=np.repeat(["a", "b"], people).tolist())
     first, second = ldp.estimate(study, reports)
     of_shares = [row for row in comparison([({0: first}, {0: second})]).differences if row.family == BLURRED]
-    assert of_shares[1].number == "share up to about 0.25 (square_wave, epsilon 2.0)"
+    assert of_shares[1].number == "blurred share near 0.25 (square_wave, epsilon 2.0)"
     assert of_shares[1].verdict == "lower" and not of_shares[1].flag
     assert second.intervals is not None
     (blurred,) = second.intervals.blurred.values()

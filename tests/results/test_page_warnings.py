@@ -46,10 +46,12 @@ def test_what_estimates_say_is_said_once_with_how_many_say_it() -> None:
 
 def test_the_caution_says_in_plain_words_what_not_to_believe() -> None:
     records = [flagged(price(), 0, "EWR", certain="outside"), flagged(price(), 0, "JFK")]
-    flags, fine, *rest = caution_of(records, 5.0).split(". ")
+    flags, *rest = caution_of(records).split(". ")
     assert flags == "1 of 2 estimates are flagged, as reports look wrong: do not rely on them"
-    assert fine == "A peak or a gap narrower than about 5 may not be real"
-    assert ". ".join(rest) == caution_of(records[1:], 0.0)
+    assert ". ".join(rest) == caution_of(records[1:])
+    (drawn,) = caution_of([price(distribution=[1.0])]).split(". ")[:1]
+    assert drawn == "A peak or a gap of the bars is certain only where certain intervals show it"
+    assert "population" in caution_of(records, True) and "population" not in caution_of(records)
 
 
 def of_counts(*, dead_letters_by_reason: dict[str, int] | None = None, **counts: int) -> Results:

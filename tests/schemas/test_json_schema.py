@@ -82,7 +82,7 @@ def test_there_are_studies_of_every_kind() -> None:
 
 #: What only a reader that compiles a study sees, by what it says.
 BEYOND = (
-    *("unknown service", "does not fit", "does not group", "low < high"),
+    *("unknown service", "does not fit", "does not group", "low < high", "low <= high"),
     *("found nan", "finite number"),
     *("does not divide", "there may", "must divide that"),
     *("names as in UTC", "is no time zone"),

@@ -90,6 +90,16 @@ def test_categories_are_names_or_how_many_there_are() -> None:
     assert domain("3") == Categories(("0", "1", "2"))
 
 
+def test_a_range_of_one_value_needs_a_step() -> None:
+    text = (
+        "study: s\nattributes: {age: {domain: {numeric: [0, 100]%s}, ranges: [[20, 20]], "
+        "services: {a: {mechanism: square_wave, epsilon: 1}}}}\n"
+    )
+    assert parse_study(text % ", step: 1").attributes["age"].summary.ranges == ((20.0, 20.0),)
+    with pytest.raises(StudyError, match="low < high, as the domain has no step"):
+        parse_study(text % "")
+
+
 @pytest.mark.parametrize("versions", [BY_FIELD, BY_TIME], ids=["by field", "by time"])
 def test_versions_are_channels_of_their_own_and_change_the_fingerprint(
     commute_text: str, versions: str

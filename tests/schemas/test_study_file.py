@@ -117,7 +117,7 @@ MISTAKES = [
     ("buckets: 256", "buckets: 1", AT_BUCKETS, "greater than or equal to 2, found 1"),
     ("buckets: 256", "quantiles: [0.5, 1]", "5: attributes.minutes.quantiles.1", "less than 1, found 1"),
     ("buckets: 256", "ranges: [[5, .inf]]", "5: attributes.minutes.ranges.0.1", "finite number; write"),
-    ("buckets: 256", "ranges: [[1, 1]]", "5: attributes.minutes.ranges.0", "a range needs low < high"),
+    ("buckets: 256", "ranges: [[2, 1]]", "5: attributes.minutes.ranges.0", "a range needs low <= high"),
     ("buckets: 256", "top: 0", "5: attributes.minutes.top", "greater than or equal to 1, found 0"),
     ("study: commute", "study: commute\nepsilon_cap: .inf", "2: epsilon_cap", "finite number, found inf"),
     ("study: commute", "study: commute\nzone: Berlin", "2: zone", "names as in UTC and Europe/Berlin, found"),

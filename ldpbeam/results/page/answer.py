@@ -106,7 +106,7 @@ def answer_of(subject: Subject, study: Study | None, changed: Changes | None = N
             change: _change(of_label[label]) if label in of_label else "",
             "median": "" if name == MEDIAN else _quantile(own.record, "0.5"),
             "mean": _mean(own.record) if name == MEDIAN else "",
-            "nine in ten people": " to ".join(
+            "5% and 95% quantiles": " and ".join(
                 filter(None, (_quantile(own.record, "0.05"), _quantile(own.record, "0.95")))
             ),
             "from": people_of(own.record),
@@ -124,7 +124,7 @@ def answer_of(subject: Subject, study: Study | None, changed: Changes | None = N
             *([sentence_on(f"Since {since}", changes)] if changes else []),
             *sentences_of(changed or {}, subject.name, name),
         ],
-        table=table_of(rows, optional=("group", change, "median", "mean", "nine in ten people", "careful")),
+        table=table_of(rows, optional=("group", change, "median", "mean", "5% and 95% quantiles", "careful")),
     )
 
 
@@ -143,7 +143,7 @@ def _quantile(record: EstimateRecord, level: str) -> str:
     certain, smooth = part.interval(CERTAIN), part.interval(IF_SMOOTH)
     # With a step, quantiles are values that people have, which need no digits of theirs.
     text = words.rounded(float(part.values[0]), None if record.step else smooth)
-    ends = " to ".join(words.rounded(end, None if record.step else certain) for end in certain or ())
+    ends = " to ".join(map(words.number, certain or ())) if record.step else words.rounded_ends(certain)
     return f"{text} ({ends})" if ends and level == "0.5" else text
 
 

@@ -17,7 +17,6 @@ from ldpbeam.cells import Clock
 from ldpbeam.certainty import ANY_LOOK, IF_SMOOTH, LARGEST
 from ldpbeam.charts.attribute import figures_of
 from ldpbeam.charts.names import most_frequent, values_of
-from ldpbeam.charts.numbers import bar_width
 from ldpbeam.charts.subject import Subject, Subset, shown_times
 from ldpbeam.results.page.answer import answer_of
 from ldpbeam.results.page.events import compared_at, parts_of_changes
@@ -64,7 +63,6 @@ def content_of(
         subject = Subject(name, [*of_name, *of_all], results.clock, marked)
         charted, people_of_name = index < MOST_CHARTED, people.get(attribute_of(name))
         truths = _truths(study, subject, people_of_name) if study and people_of_name else {}
-        drawn = [record for record in of_name if record.distribution]
         chapters.append(
             Chapter(
                 name,
@@ -72,7 +70,7 @@ def content_of(
                 _estimates(subject, max(LEAST_ESTIMATES, MOST_ESTIMATES // len(names))),
                 "" if charted else "Its charts are left out, to keep the page small.",
                 answer_of(subject, study, changes),
-                caution_of(of_name, bar_width(drawn) if drawn else 0.0),
+                caution_of(of_name, bool(changes)),
                 notes_of(of_name),
             )
         )

@@ -182,19 +182,23 @@ def notes_of(records: Sequence[EstimateRecord]) -> list[str]:
     return [f"{own[0]} ({len(own):,} of {len(records):,} estimates)." for own in said[:MOST_SAID]]
 
 
-def caution_of(records: Sequence[EstimateRecord], width: float) -> str:
+def caution_of(records: Sequence[EstimateRecord], changed: bool = False) -> str:
     """What not to believe of an attribute, for who has not read how it was estimated.
 
     Args:
         records: its estimates.
-        width: how wide the bars of its distribution are; 0 without one.
+        changed: whether windows before and after an event are compared.
     """
+    drawn = any(record.distribution for record in records)
     flagged = sum(bool(record.intervals and record.intervals.flags) for record in records)
     said = [
         f"{flagged:,} of {len(records):,} estimates are flagged, as reports look wrong: do not rely on them."
         * bool(flagged),
-        f"A peak or a gap narrower than about {words.number(width)} may not be real." * bool(width),
+        "A peak or a gap of the bars is certain only where certain intervals show it." * drawn,
         "A difference that is not called certain may be chance.",
-        "The numbers are about the people who reported, and nobody else.",
+        "The numbers are about the people who reported, and nobody else"
+        + (
+            "; changes after an event are about the population that they were drawn from." if changed else "."
+        ),
     ]
     return " ".join(filter(None, said))
