@@ -101,8 +101,8 @@ class Numeric:
     def cut_into(self, buckets: int) -> str:
         """The values of a step, and the number and the width of the buckets, in words."""
         if self.scale is not None:
-            scale = f"{len(self.scale)} edges" if isinstance(self.scale, tuple) else f"a {self.scale} scale"
-            return f"estimated in {buckets} buckets that are equal on {scale}"
+            scale = f"{len(self.scale)} edges" if isinstance(self.scale, tuple) else self.scale
+            return f"estimated in {buckets} buckets of equal width on the scale of {scale}"
         if not self.count:
             return f"estimated in {buckets} buckets of {self.width / buckets:.4g}"
         first, second, last = map(as_text, self.values[[0, 1, -1]])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 _DAY = timedelta(days=1)
+_Ends = tuple[float, float] | None
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
@@ -24,7 +25,7 @@ def number(value: float | None) -> str:
     return text if "e" not in text else f"{value:.3g}"
 
 
-def rounded(value: float | None, ends: tuple[float, float] | None = None, *, share: bool = False) -> str:
+def rounded(value: float | None, ends: _Ends = None, *, share: bool = False) -> str:
     """A number with as many digits as its interval justifies.
 
     A unit of the last digit is at most a third of the interval's half-width. If this leaves fewer than two
@@ -35,24 +36,24 @@ def rounded(value: float | None, ends: tuple[float, float] | None = None, *, sha
         ends: its interval; without one, the number has four digits.
         share: whether it is a share, which is written as a percentage.
     """
-    return _rounded(value, ends, share, round)
+    return _rounded(value, ends, share, round, 6)
 
 
-def rounded_ends(ends: tuple[float, float] | None, *, share: bool = False) -> str:
-    """The two ends of an interval with the digits of :func:`rounded`, rounded outward; "" for None."""
+def rounded_ends(ends: _Ends, *, share: bool = False) -> str:
+    """The two ends of an interval, rounded outward by at most a twentieth of its width; "" for None."""
     if ends is None:
         return ""
     ways = (math.floor, math.ceil)
-    return " to ".join(_rounded(end, ends, share, way) for end, way in zip(ends, ways, strict=True))
+    return " to ".join(_rounded(end, ends, share, way, 20) for end, way in zip(ends, ways, strict=True))
 
 
-def _rounded(
-    value: float | None, ends: tuple[float, float] | None, share: bool, way: Callable[[float], int]
-) -> str:
-    if value is None or ends is None or not math.isfinite(ends[1] - ends[0]) or ends[0] >= ends[1]:
+def _rounded(value: float | None, ends: _Ends, share: bool, way: Callable[[float], int], parts: int) -> str:
+    width = 0.0 if ends is None else ends[1] - ends[0]
+    # More digits than a double has say nothing; neither does a width that is not a number.
+    if value is None or not 1e-200 < width < math.inf or not abs(value) < 1e15 * width:
         return percent(value) if share else number(value)
     times = 100 if share else 1
-    digits = -math.floor(math.log10(times * (ends[1] - ends[0]) / 6))
+    digits = -math.floor(math.log10(times * width / parts))
     if value and math.floor(math.log10(abs(times * value))) + digits < 1:
         digits += 1
     # Rounding errors move no end by a whole digit. Adding zero removes the sign of a negative zero.

@@ -10,10 +10,10 @@ from ldpbeam import words
 @pytest.mark.parametrize(
     ("ends", "share", "text"),
     [
-        ((161.0, 285.0), False, "160 to 290"),
+        ((161.2, 285.0), False, "161 to 285"),
         ((44.523, 45.081), False, "44.52 to 45.09"),
         # 0.29 in hundredths is 28.999999999999996.
-        ((0.29, 0.36), False, "0.29 to 0.36"),
+        ((0.29, 0.54), False, "0.29 to 0.54"),
         ((0.1038, 0.1312), True, "10.3% to 13.2%"),
         ((-4.251, 0.0), False, "-4.3 to 0.0"),
     ],

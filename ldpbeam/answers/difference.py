@@ -56,9 +56,9 @@ class Difference:
         high: the high end.
         error: the standard error of the difference; None if one of the two has none.
         verdict: ``higher`` or ``lower`` if the interval leaves zero, with ``, at any look`` after it if the
-            one for every look does, too; with `` if smooth`` after it if the certain ends of quantiles and
-            ranges have zero between them or are not known; with ``perhaps`` before it if an interval is
-            flagged; else ``not certain``, or ``no error is known``.
+            one for every look does, too; with `` if smooth`` after it if the certain ends include zero or are
+            unknown; with ``perhaps`` before it if an interval is flagged; else ``not certain``, or ``no error
+            is known``.
         flag: why one of the intervals may hold the truth less often than its level; empty if nothing says so.
         any_look: the ends that hold at every look, together; None where nothing is known.
         certain: the ends that hold whatever people's values are; of quantiles and ranges, those of two
@@ -81,7 +81,7 @@ class Difference:
 
     @property
     def beyond(self) -> bool:
-        """Whether the difference is beyond its error."""
+        """Whether the numbers certainly differ."""
         return self.verdict.startswith(SIGNS) and not self.verdict.endswith(_SMOOTHLY)
 
     @property
@@ -311,7 +311,9 @@ def _certain(pair: _Pair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     ends, allowed = [], []
     for part in (pair.one, pair.two):
         certain = part.under(CERTAIN)
-        ends.append(part.ends.get(WITHOUT_NOISE, certain))
+        # Of an end that was cut at 0 or 1, the allowance is not known.
+        cut = (certain <= 0.0) | (certain >= 1.0)
+        ends.append(np.where(cut, certain, part.ends.get(WITHOUT_NOISE, certain)))
         allowed.append(np.abs(certain - ends[-1]))
     apart, noise = ends[1] - ends[0][:, ::-1], pair.added(allowed[1], allowed[0][:, ::-1])
     return apart[:, 0] - noise[:, 0], apart[:, 1] + noise[:, 1]

@@ -89,7 +89,7 @@ def _of_names(subject: Subject, truths: Mapping[Subset, Truth], field: Field, ti
         ]
     every = len({name for record in records for name in record.labels or ()})
     if every > len(order):
-        said = [*said, f"The {len(order)} largest estimates of {every:,}."]
+        said = [*said, f"The {len(order)} with the largest estimates, of {every:,}."]
     axis, shown = f"mean {subject.name}", [panel.title for panel in panels]
     return rows_figure(title, axis, rows, shown, said, shares=field == "frequencies")
 

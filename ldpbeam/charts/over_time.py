@@ -65,7 +65,7 @@ def shares_over_time(subject: Subject) -> Figure | None:
     keys = any(record.keys for record in records)
     title = f"Who has which key of {subject.name}," if keys else f"Shares of {subject.name}"
     total = len({name for shares in sums.values() for name in shares})
-    caption = [f"The {len(names)} largest estimates of {total:,}."] if len(names) < total else []
+    caption = [f"The {len(names)} with the largest estimates, of {total:,}."] if len(names) < total else []
     return _figure(subject, f"{title} over time", rows, caption, names)
 
 

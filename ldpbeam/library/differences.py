@@ -49,8 +49,8 @@ class Differences:
     """The numbers of two windows or groups, and the second minus the first.
 
     Iterating gives :class:`~ldpbeam.answers.difference.Difference` values:
-    ``number``, ``first``, ``second``, the ends ``low`` and ``high`` of the interval of their difference,
-    its standard error ``error``, and the ``verdict``.
+    ``number``, ``first``, ``second``, the ends ``low`` and ``high`` of the interval of their difference, the
+    ``certain`` ends, its standard error ``error``, and the ``verdict``.
 
     Attributes:
         numbers: one per number of each estimate that is on both sides.

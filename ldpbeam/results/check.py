@@ -46,13 +46,13 @@ def check_command(options: argparse.Namespace) -> int:
         filled = [name for name in columns if any(text[name] for text in texts)]
         print_fitting(Console(), filled, texts, keys=_KEYS, left=("beyond", "flag"))
     if any(row.margin is not None for row in crossed):
-        print("certain margin: how far the certain interval is beyond; below 0, how far it falls short")
+        print("certain margin: how far the certain interval is beyond the threshold; below 0, short of it")
     if len(crossed) > MOST_ROWS:
         print(f"and {len(crossed) - MOST_ROWS:,} more; --json has all")
     verdicts = Counter(row.verdict for row in rows)
     lasting, smooth = verdicts[AT_ANY_LOOK], f"{verdicts[SMOOTHLY]:,} more if smooth, "
     print(
-        f"{counted(len(rows), 'number')}: {verdicts['certainly'] + lasting:,} certainly beyond"
+        f"{counted(len(rows), 'number')}: {verdicts['certainly'] + lasting:,} certainly beyond the threshold"
         f"{f' ({lasting:,} at any look)' if lasting else ''}, {smooth if verdicts[SMOOTHLY] else ''}"
         f"{verdicts['possibly']:,} possibly"
     )

@@ -116,7 +116,7 @@ def _print(comparison: Comparison, sides: Sequence[str], names: Mapping[Bounds, 
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS:,} more; --json has all")
     if rest := len(comparison.differences) - len(rows):
-        print(f"{counted(rest, 'more number')}: no difference is certain; --json has all")
+        print(f"{counted(rest, 'more number is', 'more numbers are')} not said to differ; --json has all")
     for name, keys in zip(sides, (comparison.only_first, comparison.only_second), strict=True):
         if keys:
             print(shown(f"{counted(len(keys), 'estimate')} only in {name}: {_listed(keys, names)}"))
@@ -216,8 +216,8 @@ def _summary(comparison: Comparison) -> Iterator[str]:
             + (f"; the error of {unknown:,} is unknown" if unknown else "")
         )
     yield (
-        f"if nothing changed, each family (means, shares, ...) has a chance of {FALSE_ALARMS:.0%} of any "
-        "false difference"
+        f"if nothing changed, each family (means, shares, ...) has a chance of at most {FALSE_ALARMS:.0%} of "
+        "any false difference"
     )
 
 

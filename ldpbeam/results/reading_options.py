@@ -34,10 +34,10 @@ def diff(parser: Parser) -> None:
         "Compare two output folders, or two windows, groups or sides of a time in one. If the windows of "
         "two folders follow each other, each folder is added up first. The numbers of a kind are a family: "
         "all means, all variances, quantiles, ranges, shares, value buckets. The intervals of a family's "
-        "differences hold together at 95%, and a number is higher or lower if its interval leaves zero: so "
-        "in any family, at most 1 in 20 pairs of the same values has any such number. With 'at any look', "
-        "that holds however often you look while a window fills. The exit code is 1 if a number is higher "
-        "or lower or an estimate is on one side only, else 0.",
+        "differences hold together at 95%, and a number is higher or lower if its certain interval excludes "
+        "zero: so in any family, at most 1 in 20 pairs of the same values has any such number. 'At any look' "
+        "holds however often you look while a window fills, 'if smooth' if people are spread smoothly. The "
+        "exit code is 1 if a number is higher or lower or an estimate is on one side only, else 0.",
     )
     group.add_argument("folders", nargs="+", metavar="OUT", help="two output folders, or one")
     sides = group.add_mutually_exclusive_group()

@@ -144,7 +144,8 @@ def placed(output: StreamOutput, now: datetime) -> Placed:
     if not (ended and manifests[-1] is ended[-1]):
         return Placed(last, manifests[-1] or new, earlier)
     # The order of names is that of runs, though the clock was set back.
-    after = max([now, *(_time_of(name) + timedelta(seconds=1) for name in names)])
+    times = [datetime.fromtimestamp(begun_at(name) / 1000, UTC) for name in names]
+    after = max([now, *(time + timedelta(seconds=1) for time in times)])
     return Placed(replace(output, run=run_name(after), earlier_runs=tuple(names)), new, earlier)
 
 
@@ -175,10 +176,6 @@ def _check_kept(run: StreamOutput) -> None:
 def run_name(now: datetime) -> str:
     """A name for a run that begins now."""
     return f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-
-
-def _time_of(run: str) -> datetime:
-    return datetime.fromtimestamp(begun_at(run) / 1000, UTC)
 
 
 def runs_in(output: str) -> list[str]:

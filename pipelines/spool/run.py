@@ -196,7 +196,8 @@ class Run:
             if reached is not None:
                 room = FIRED_AT_ONCE - self.unsolved
                 if room >= FIRED_AT_ONCE // 2:
-                    self._fire(self.windows.due(reached, self._clocks[1], self._solving(), room))
+                    solving = {(attribute_of(own.attribute), (own.start, own.end)) for own in self._unsolved}
+                    self._fire(self.windows.due(reached, self._clocks[1], solving, room))
                 self.windows.forget(reached)
         if self._wants_commit(now):
             self.commit()
@@ -287,9 +288,6 @@ class Run:
             self.counts.update(counts_of(batch))
 
     # ------------------------------------------------------------------------------------------------- panes
-
-    def _solving(self) -> set[Key]:
-        return {(attribute_of(pane.attribute), (pane.start, pane.end)) for pane in self._unsolved}
 
     def _fire(self, due: Iterable[tuple[Key, str]]) -> None:
         for key, timing in due:

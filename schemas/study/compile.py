@@ -266,12 +266,13 @@ def _check_estimates(attribute: Attribute, described: StudyAttribute) -> None:
     Raises:
         ValueError: for the first that does not.
     """
-    where = f"attributes.{attribute_of(attribute.name)}"
-    if described.summary.ranges and isinstance(attribute.domain, Categories | KeyValues):
+    where, domain = f"attributes.{attribute_of(attribute.name)}", attribute.domain
+    if described.summary.ranges and isinstance(domain, Categories | KeyValues):
         raise ValueError(f"{where}.ranges: ranges are for numbers; for categories use top")
-    if getattr(attribute.domain, "step", None) is None and any(a == b for a, b in described.summary.ranges):
-        raise ValueError(f"{where}.ranges: a range needs low < high, as the domain has no step")
-    if described.summary.top and isinstance(attribute.domain, Numeric):
+    values = domain.values if isinstance(domain, Numeric) and domain.step else ()
+    if any(low == high and low not in values for low, high in described.summary.ranges):
+        raise ValueError(f"{where}.ranges: a range needs low < high, or is one value of a step")
+    if described.summary.top and isinstance(domain, Numeric):
         raise ValueError(f"{where}.top: top is for categories or keys; for numbers use ranges")
     for key, wanted in described.estimates.items():
         for service in wanted.services:

@@ -94,3 +94,21 @@ def test_noise_of_shares_adds_up_as_errors_do_but_what_liars_do_adds_up(
     assert of_range.number == "share from 0 to 4"
     assert of_range.certain == pytest.approx((0.26 - 0.2 - noise, 0.26 + 0.2 + noise))
     assert of_range.beyond == (liars is None)
+
+
+def test_an_end_that_was_cut_at_zero_counts_with_all_of_itself() -> None:
+    """Less of its noise is left than it had: so much that the rest would be too small an allowance."""
+    first, second = (
+        price(
+            ranges=(RangeShare(0.0, 4.0, share),),
+            quantiles=None,
+            intervals=held(
+                certain={"ranges": (low, high)},
+                without_noise={"ranges": (low + 0.02, high - 0.05)},
+                if_smooth={"ranges": (low, high)},
+            ),
+        )
+        for share, low, high in ((0.5, 0.4, 0.6), (0.05, 0.0, 0.1))
+    )
+    (of_range,) = (one for one in compared(results(first), results(second)).differences if one.certain)
+    assert of_range.certain == pytest.approx((-0.55 - 0.05, 0.05 - 0.42 + math.hypot(0.05, 0.02)))

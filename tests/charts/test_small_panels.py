@@ -52,7 +52,7 @@ def test_the_largest_category_of_every_panel_is_drawn_in_all() -> None:
     names = names_in(figure, "EWR")
     assert len(names) == MOST_NAMES_OF_PANELS and {"carrier 0", "carrier 15"} <= {*names}
     assert all(names_in(figure, panel) == names for panel in figure.panels)
-    assert "The 12 largest estimates of 16." in figure.caption
+    assert "The 12 with the largest estimates, of 16." in figure.caption
     assert len(names_in(shares(record(None, AIRPORTS["LGA"], 100)), "")) == 16
 
 

@@ -95,7 +95,7 @@ def test_an_exit_code_for_any_look_is_not_that_of_one(command: Any, monkeypatch:
     ]
     assert codes == [0, 1]
     said = command("check", "out", "mean > 2")
-    assert "1 number: 1 certainly beyond (1 at any look), 0 possibly" in said.out
+    assert "1 number: 1 certainly beyond the threshold (1 at any look), 0 possibly" in said.out
     (number,) = json.loads(command("check", "out", "mean > 2", "--json").out)["numbers"]
     assert (number["verdict"], number["at_any_look"]) == ("certainly", True)
 
@@ -178,10 +178,10 @@ def test_a_number_of_several_attributes_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "out"),
     [
-        (["mean > 6"], 0, "1 number: 0 certainly beyond, 0 possibly\n"),
-        (["mean > 4"], 0, "1 number: 0 certainly beyond, 1 possibly\n"),
-        (["mean > 4", "--possibly"], 1, "1 number: 0 certainly beyond, 1 possibly\n"),
-        (["mean > 3.9", "--estimate", "shape"], 1, "1 number: 1 certainly beyond, "),
+        (["mean > 6"], 0, "1 number: 0 certainly beyond the threshold, 0 possibly\n"),
+        (["mean > 4"], 0, "1 number: 0 certainly beyond the threshold, 1 possibly\n"),
+        (["mean > 4", "--possibly"], 1, "1 number: 0 certainly beyond the threshold, 1 possibly\n"),
+        (["mean > 3.9", "--estimate", "shape"], 1, "1 number: 1 certainly beyond the threshold, "),
         (["mean > 3.9", "--json"], 1, '"verdict": "certainly"'),
         (["mean > 6", "--json"], 0, '"beyond": false'),
     ],

@@ -50,7 +50,7 @@ def test_the_caution_says_in_plain_words_what_not_to_believe() -> None:
     assert flags == "1 of 2 estimates are flagged, as reports look wrong: do not rely on them"
     assert ". ".join(rest) == caution_of(records[1:])
     (drawn,) = caution_of([price(distribution=[1.0])]).split(". ")[:1]
-    assert drawn == "A peak or a gap of the bars is certain only where certain intervals show it"
+    assert drawn == "A peak or a gap in the bars is certain only where certain intervals show it"
     assert "population" in caution_of(records, True) and "population" not in caution_of(records)
 
 

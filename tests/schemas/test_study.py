@@ -96,8 +96,9 @@ def test_a_range_of_one_value_needs_a_step() -> None:
         "services: {a: {mechanism: square_wave, epsilon: 1}}}}\n"
     )
     assert parse_study(text % ", step: 1").attributes["age"].summary.ranges == ((20.0, 20.0),)
-    with pytest.raises(StudyError, match="low < high, as the domain has no step"):
-        parse_study(text % "")
+    for step in ("", ", step: 50"):
+        with pytest.raises(StudyError, match="low < high, or is one value of a step"):
+            parse_study(text % step)
 
 
 @pytest.mark.parametrize("versions", [BY_FIELD, BY_TIME], ids=["by field", "by time"])

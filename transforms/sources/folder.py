@@ -129,7 +129,8 @@ class _Watched(OpenFeed):
         batch = next(self._batches, None)
         if batch is not None:
             return batch
-        if not self._waiting and self._is_due():
+        due = self._looked is None or elapsed() - self._looked >= 1000 * LOOKING_SECONDS
+        if due and not self._waiting:
             self._looked = elapsed()
             self._look()
             self._silent = None if self._waiting else self._looked
@@ -137,9 +138,6 @@ class _Watched(OpenFeed):
             return None
         self._batches = self._batches_of(self._waiting.popleft())
         return next(self._batches)
-
-    def _is_due(self) -> bool:
-        return self._looked is None or elapsed() - self._looked >= 1000 * LOOKING_SECONDS
 
     def _batches_of(self, waiting: _Waiting) -> Iterator[FeedBatch]:
         """The batches of a part of a file. Each says before it is given what is taken with it."""

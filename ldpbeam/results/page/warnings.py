@@ -194,11 +194,13 @@ def caution_of(records: Sequence[EstimateRecord], changed: bool = False) -> str:
     said = [
         f"{flagged:,} of {len(records):,} estimates are flagged, as reports look wrong: do not rely on them."
         * bool(flagged),
-        "A peak or a gap of the bars is certain only where certain intervals show it." * drawn,
+        "A peak or a gap in the bars is certain only where certain intervals show it." * drawn,
         "A difference that is not called certain may be chance.",
         "The numbers are about the people who reported, and nobody else"
         + (
-            "; changes after an event are about the population that they were drawn from." if changed else "."
+            "; changes after an event are about the population that those people came from."
+            if changed
+            else "."
         ),
     ]
     return " ".join(filter(None, said))
