@@ -75,6 +75,10 @@ TABLES: Mapping[str, tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]] = {
         ("people", "number", "held", "held by the worst", "width"),
         {"number": ("quantiles", "ranges"), "interval": ("if smooth",)},
     ),
+    "sweep": (
+        ("number", "interval", "studies", "intervals", "held", "below 0.8", "held by the worst"),
+        {"interval": ("certain", "if smooth")},
+    ),
     "any_look": (
         ("what", "mechanism", "excluded", "excluded by one look's", "width"),
         {
