@@ -11,7 +11,7 @@ from ldpbeam.domains import Floats
 WIDER, OF_THE_WAY = 1.2, 1.0 / 7.0
 #: The same factor where there is no certain interval, and for means of joined services, which gaps and spikes
 #: hardly move; their ends then stay where they are.
-WIDER_ALONE, WIDER_MEAN = 1.5, 1.1
+WIDER_ALONE, WIDER_MEAN = 1.5, 1.25
 
 
 def if_smooth(
