@@ -39,6 +39,7 @@ CASES = [
             "certain": {"mean", "variance", "quantiles", "ranges", "cdf"},
             "if_smooth": {"quantiles", "ranges", "cdf", "distribution"},
             "any_look": {"mean"},
+            "without_noise": {"ranges"},
         },
     ),
     (Numeric(0.0, 1.0), "hybrid", "ivw", {"certain": {"mean"}, "any_look": {"mean"}}),
@@ -77,7 +78,11 @@ def test_intervals_stand_beside_an_estimate_and_change_nothing_of_it(
     assert without.intervals is None and having.intervals is not None
     held = having.intervals.ends
     assert {condition: {*of_condition} for condition, of_condition in held.items()} == parts
-    assert having.intervals.methods.keys() == {*parts["certain"], *parts} - {"certain", "largest"}
+    assert having.intervals.methods.keys() == {*parts["certain"], *parts} - {
+        "certain",
+        "largest",
+        "without_noise",
+    }
     for name in Estimate.__dataclass_fields__:
         if name != "intervals":
             np.testing.assert_equal(getattr(having, name), getattr(without, name))
