@@ -230,8 +230,7 @@ def of_distribution(question: Question, wanted: WantedIntervals) -> Intervals:
         del smooth["mean"]
         if is_joined(question):
             # A user's reports together say more than their sums.
-            own = domain.at(model[:1]), domain.at(middle[:1])
-            smooth["mean"] = if_smooth(*own, sums["mean"].columns, joined_mean=True)
+            smooth["mean"] = if_smooth(domain.at(model[:1]), domain.at(middle[:1]), sums["mean"].columns)
         unknown = wanted.liars or wanted.named_only
         variance = None if unknown else variance_interval(question, people.centre, level)
         if variance is not None:

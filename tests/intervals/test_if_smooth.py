@@ -29,9 +29,3 @@ def test_it_is_the_models_widened_and_part_of_the_way_to_the_certain_one(
 
 def test_without_a_certain_one_it_is_half_again_as_wide() -> None:
     np.testing.assert_allclose(if_smooth(MODEL, MIDDLE), [[0.38, 0.53]])
-
-
-def test_of_a_joined_mean_it_is_a_quarter_wider_within_the_certain_one() -> None:
-    for certain, expected in (((0.0, 1.0), (0.39, 0.515)), ((0.41, 1.0), (0.41, 0.515))):
-        found = if_smooth(MODEL, MIDDLE, np.array([certain]), joined_mean=True)
-        np.testing.assert_allclose(found, [expected])
