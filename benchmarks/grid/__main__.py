@@ -1,7 +1,7 @@
 """The grid: `auto` beside every fixed method on the same reports.
 
     python -m benchmarks.grid [--half reporting] [--mechanism SW ..] [--n 1000 ..] [--population skewed ..]
-        [--seeds 8] [--method auto ..] [--processes 2] [--results build/grid.jsonl] [--write docs/measured]
+        [--seeds 10] [--method auto ..] [--processes 2] [--results build/grid.jsonl] [--write docs/measured]
 
 Results are appended to a file as they come; what is there already is not computed again. Those of `auto`
 are of one version of the estimators' code.

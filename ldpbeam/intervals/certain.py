@@ -62,7 +62,7 @@ def noise(channel: Floats, shares: Floats, reports: Floats) -> Noise:
     scale = np.sqrt(reports / (channel @ shares))
     left, lengths, right = np.linalg.svd(scale[:, None] * channel, full_matrices=False)
     reach = np.ptp(right, axis=1) * lengths
-    seen = reach > min(LEAST_SEEN, 0.1 * reach.max())
+    seen = reach >= min(LEAST_SEEN, 0.1 * reach.max())
     root = right[seen].T * lengths[seen]
     rows, columns = np.tril_indices(root.shape[1])
     return Noise(shares, root, scale[:, None] * left[:, seen], root[:, rows] * root[:, columns])

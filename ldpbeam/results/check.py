@@ -50,11 +50,11 @@ def check_command(options: argparse.Namespace) -> int:
     if len(crossed) > MOST_ROWS:
         print(f"and {len(crossed) - MOST_ROWS:,} more; --json has all")
     verdicts = Counter(row.verdict for row in rows)
-    lasting, smooth = verdicts[AT_ANY_LOOK], f"{verdicts[SMOOTHLY]:,} more if smooth, "
+    lasting, smooth = verdicts[AT_ANY_LOOK], verdicts[SMOOTHLY]
     print(
         f"{counted(len(rows), 'number')}: {verdicts['certainly'] + lasting:,} certainly beyond the threshold"
-        f"{f' ({lasting:,} at any look)' if lasting else ''}, {smooth if verdicts[SMOOTHLY] else ''}"
-        f"{verdicts['possibly']:,} possibly"
+        f"{f' ({lasting:,} at any look)' * bool(lasting)}{f', {smooth:,} more if smooth' * bool(smooth)}"
+        f", {verdicts['possibly']:,} possibly"
     )
     return code
 

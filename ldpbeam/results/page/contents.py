@@ -89,8 +89,9 @@ def _truths(study: Study, subject: Subject, people: People) -> dict[Subset, Trut
     truths = {}
     for subset, records in subject.subsets.items():
         if not subset.other_groups:
-            group = None if subset.group == ALL else subset.group
-            those = replace(people, groups=None) if subset.group == ALL else people
+            group, those = subset.group, people
+            if group == ALL:
+                group, those = None, replace(people, groups=None)
             if truth := truth_of(study, subject.name, records[0].window, group, those):
                 truths[subset] = truth
     return truths

@@ -190,17 +190,13 @@ def caution_of(records: Sequence[EstimateRecord], changed: bool = False) -> str:
         changed: whether windows before and after an event are compared.
     """
     drawn = any(record.distribution for record in records)
+    others = "; changes after an event are about the population that those people came from" * changed
     flagged = sum(bool(record.intervals and record.intervals.flags) for record in records)
     said = [
         f"{flagged:,} of {len(records):,} estimates are flagged, as reports look wrong: do not rely on them."
         * bool(flagged),
         "A peak or a gap in the bars is certain only where certain intervals show it." * drawn,
         "A difference that is not called certain may be chance.",
-        "The numbers are about the people who reported, and nobody else"
-        + (
-            "; changes after an event are about the population that those people came from."
-            if changed
-            else "."
-        ),
+        f"The numbers are about the people who reported, and nobody else{others}.",
     ]
     return " ".join(filter(None, said))
